@@ -89,6 +89,15 @@ ITEMS: tuple[Item, ...] = (
         ("covariance", "Secs. 5 and 7.4", "covariance and 95 % intervals, by repeats", "2 min", "covariance"),
     ),
     *_items(
+        "thesis", "thesis_solver",
+        ("eq-3.13", "(3.13) to (3.16)", "the boundary value problem with full matrices W, V and R0", "-", "full_matrices"),
+        ("estimates", "(5.16), (5.18) to (5.23)", "both error estimates and the step control of Davidenko's method", "2 s",
+         "estimates"),
+        ("fig-6.2", "Sec. 6.3, Fig. 6.2", "EA and ER ten times smaller cost more iterations", "3 s", "fig_6_2"),
+        ("linear-test", "(6.3), Figs. 6.3 and 6.4", "the linear test problem and its error", "1 s", "linear_test"),
+        ("table-6.1", "Table 6.1", "error codes", "1 s", "table_6_1"),
+    ),
+    *_items(
         "thesis", "thesis_tables",
         ("table-7.1", "Table 7.1", "one mass: three starts and that of the text, by Davidenko, damped Newton and MUSN's kind",
          "2 s", "table_7_1"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from dynident.errors import did_you_mean
 from dynident.integrators import integrator_named
 from dynident.integrators.scheme import Adaptive, Explicit, Implicit
 from dynident.methods.capabilities import Capabilities, Support
@@ -50,6 +51,10 @@ def noise_table(name: str, value: Any) -> list[str]:
     return _number_faults(name, value, table=True)
 
 
+def finder_options(name: str, value: Any) -> list[str]:
+    return [] if isinstance(value, Mapping) else [f"{name} is a table from option to value, not {value!r}."]
+
+
 @documented
 @dataclass(frozen=True)
 class BoundaryValueMethod(Method):
@@ -89,11 +94,25 @@ class BoundaryValueMethod(Method):
     initial_guess: Any = initial_guess_option()
     max_restarts: int = option(8, "Further starts where none has led to a solution.", whole_number(0))
     max_iterations: int = option(250, "Of one attempt at the most.", whole_number(1))
+    solver_options: Mapping[str, Any] = option(
+        dict, 'Of the root finder, by name: for "davidenko" {"absolute": 0.05, "relative": 0.05, "estimate": "kramer", ...} '
+        '(EA, ER and the others of Sec. 6.3), for "newton" and "musn" {"tolerance": 1e-6, "shortest": 1e-6}.', finder_options)
     refine: bool = option(False, "Whether the smoother's answer becomes that of the boundary value problem.", true_or_false)
     kind: ClassVar[str] = "boundary_value"
 
     def __post_init__(self) -> None:
-        check_options(self, [*self._refine_faults(), *self._integrator_faults()])
+        check_options(self, [*self._refine_faults(), *self._integrator_faults(), *self._finder_faults()])
+
+    def _finder_faults(self) -> list[str]:
+        """Names that the root finder does not have; the smoother has none."""
+        from dynident.boundary.smoothing.finders import finder_fields
+
+        if not isinstance(self.solver_options, Mapping) or self.solver not in SOLVERS:
+            return []
+        known = finder_fields(self.solver)
+        return [f"solver_options names '{name}', which solver = \"{self.solver}\" does not have."
+                f"{did_you_mean(str(name), known) if known else ' It is for davidenko, newton and musn.'}"
+                for name in self.solver_options if name not in known]
 
     def _refine_faults(self) -> list[str]:
         if self.refine is not True or self.solver not in SOLVERS[1:]:

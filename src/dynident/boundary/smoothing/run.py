@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from dynident.boundary.smoothing.finders import finder
 from dynident.boundary.smoothing.method import BoundaryValueMethod
 from dynident.boundary.smoothing.optimality_bvp import BoundaryValueProblem
 from dynident.boundary.smoothing.result import SmoothingOutcome, assemble
@@ -34,7 +35,6 @@ from dynident.boundary.smoothing.smoothing_steps import (
 )
 from dynident.boundary.smoothing.start_strategies import StartAttempt, stable_steps, start_strategies, try_strategy
 from dynident.boundary.smoothing.weak_constraint import WeakConstraintProblem
-from dynident.boundary.solve_bvp.davidenko import Davidenko
 from dynident.boundary.solve_bvp.newton import DampedNewton
 from dynident.boundary.solve_bvp.root_finding import RootIteration, RootResult
 from dynident.errors import ProblemError, SimulationDiverged
@@ -51,7 +51,6 @@ from dynident.transcription.initial_guess import start_values
 BESIDE = 0.1  # standard errors; so far from a root a minimum is looked for
 FAR = 100.0  # times its value; an unknown as unsure as that is not moved
 UNITS_MATTER = (232, 250)  # codes of Table 6.1 that other units may bring about: an inner loop that fails, a singular system
-FIRST_TIME_STEP = 0.05  # of Davidenko's artificial time: what the thesis begins with after a new Jacobian
 
 
 def identify(method: BoundaryValueMethod, problem: Problem, report: Callable[..., object]) -> Estimate:
@@ -188,10 +187,7 @@ def find_root(setup: SmoothingSetup, state: SmoothingState) -> SmoothingState:
     """By the user's root finder; from the start where the last root, on a coarser grid, does not lead to one."""
     method, finite = setup.method, state.finite
     assert finite is not None
-    solver: Any = {"davidenko": Davidenko(max_iterations=method.max_iterations, first=FIRST_TIME_STEP),
-                   "newton": DampedNewton(max_iterations=method.max_iterations),
-                   "musn": DampedNewton("kept", max_iterations=method.max_iterations, name="damped Newton, Jacobian kept"),
-                   }[method.solver]
+    solver = finder(method.solver, method.max_iterations, method.solver_options)
     log = state.log
     try:
         for point in (None,) if state.point is None else (state.point, None):

@@ -35,8 +35,10 @@ from dynident.boundary.solve_bvp.root_finding import (
     linearize,
     tell,
 )
-from dynident.errors import SimulationDiverged
+from dynident.errors import ProblemError, SimulationDiverged
 from dynident.methods.outer_loop import OuterLoop
+
+ESTIMATES = ("trapezoid", "kramer")
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,9 @@ class Davidenko:
     `absolute`, `relative`: EA and ER of (5.22); `band`: rho; `caution`: alpha of (5.23); `inner_steps`: most steps of the
     inner loop; `inner`: its accuracy, as a share of EA + ER ||y||; `renew_below`, `halve_above`: what happens where the inner
     loop does not converge, by the step in time; `kept`: most time steps with one Jacobian; `switch`: Newton takes over where a
-    step is shorter; `first`: first step in time; `shortest`: time step below which it gives up (232); `tolerance`: largest
-    last Newton step.
+    step is shorter, by default EA, the accuracy of the time stepping (Sec. 6.2); `first`: first step in time; `shortest`: time
+    step below which it gives up (232); `tolerance`: largest last Newton step; `estimate`: of the local error, "trapezoid" by
+    (5.18) to (5.21) or "kramer" by (5.16), which needs two steps before and takes the first as they are.
     """
 
     absolute: float = 0.05
@@ -59,19 +62,26 @@ class Davidenko:
     renew_below: float = 0.05
     halve_above: float = 0.1
     kept: int = 12
-    switch: float = 0.05
+    switch: float | None = None
     first: float = 0.1
     shortest: float = 1e-4
     longest: float = 1e6
     slow: float = 0.5
     tolerance: float = 1e-6
     max_iterations: int = 250
+    estimate: str = "trapezoid"
     name: str = "Davidenko"
+
+    def __post_init__(self) -> None:
+        if self.estimate not in ESTIMATES:
+            raise ProblemError(f"There is no estimate '{self.estimate}' of the error of a time step; use one of "
+                               f"{', '.join(ESTIMATES)}.")
 
     def solve(self, system: NonlinearSystem, z: np.ndarray, watch: Watch | None = None) -> RootResult:
         z = np.array(z, dtype=float)
+        switch = self.absolute if self.switch is None else self.switch
         return find_root(DAVIDENKO, RootProblem(self, system, watch),
-                         DavidenkoState(z=z, asked=z, h=self.first, switch=self.switch))
+                         DavidenkoState(z=z, asked=z, h=self.first, switch=switch))
 
 
 DavidenkoProblem: TypeAlias = RootProblem[Davidenko]
@@ -101,6 +111,8 @@ class DavidenkoState(RootState):
     age: int = 0  # time steps with it
     due: bool = False  # a new one is
     near: bool = False  # the last step was short enough for Newton to take over
+    slope: np.ndarray | None = None  # (x_j - x_j-1)/h_j-1 of the last accepted step, and h_j-1
+    stride: float = 0.0
     newton: NewtonPhase | None = None
 
 
@@ -147,7 +159,7 @@ def iterate(problem: DavidenkoProblem, state: DavidenkoState) -> DavidenkoState:
 
 def time_step(problem: DavidenkoProblem, state: DavidenkoState) -> DavidenkoState:
     """One step of the mixed Euler scheme, (5.6)."""
-    o, h, scale = problem.options, state.h, problem.system.scale
+    o, h = problem.options, state.h
     found = inner_loop(problem, state)
     spent: dict[str, Any] = {"asked": found.z, "evaluations": state.evaluations + found.evaluations, "new": False}
     if not found.converged:
@@ -155,8 +167,7 @@ def time_step(problem: DavidenkoProblem, state: DavidenkoState) -> DavidenkoStat
         page = _page(state, problem, "time stepping", h, np.zeros_like(state.z), state.value, accepted=False)
         return replace(state, pages=(*state.pages, page), h=h / 2 if halve else h, due=not halve, **spent)
     gone = found.z - state.z
-    trapezoid = state.z + h / 2 * (state.flow + found.flow)  # (5.18)
-    ratio = largest(trapezoid - found.z, scale) / h / allowed(problem, state.z, found.z)  # (5.21), (5.22)
+    ratio = local_error(problem, state, found) / allowed(problem, state.z, found.z)  # (5.22)
     wanted = min(o.caution * h / np.sqrt(ratio), o.longest) if ratio > 0 else o.longest  # (5.23)
     accepted = bool(ratio <= o.band)
     page = _page(state, problem, "time stepping", h, gone, found.value if accepted else state.value, accepted)
@@ -165,7 +176,20 @@ def time_step(problem: DavidenkoProblem, state: DavidenkoState) -> DavidenkoStat
         renew = wanted < o.renew_below and not state.fresh
         return replace(state, h=o.renew_below if renew else wanted, due=renew, **spent)
     return replace(state, z=found.z, value=found.value, flow=found.flow, fresh=False, h=wanted if ratio < 1 / o.band else h,
-                   age=state.age + 1, due=state.age + 1 >= o.kept, near=page.step <= state.switch, **spent)
+                   age=state.age + 1, due=state.age + 1 >= o.kept, near=page.step <= state.switch, slope=gone / h, stride=h,
+                   **spent)
+
+
+def local_error(problem: DavidenkoProblem, state: DavidenkoState, found: TimeStep) -> float:
+    """Of a time step, per time: by the embedded trapezoid, or by how much the slope has changed (Kramer)."""
+    h, scale = state.h, problem.system.scale
+    if problem.options.estimate == "trapezoid":
+        trapezoid = state.z + h / 2 * (state.flow + found.flow)  # (5.18)
+        return largest(trapezoid - found.z, scale) / h  # (5.21)
+    if state.slope is None:
+        return allowed(problem, state.z, found.z)  # as it is: neither shorter nor longer
+    change = (found.z - state.z) / h - state.slope
+    return h / 2 * largest(change, scale) * 2 / (h + state.stride)  # (5.16)
 
 
 def _page(state: DavidenkoState, problem: DavidenkoProblem, phase: str, share: float, step: np.ndarray, value: np.ndarray,
