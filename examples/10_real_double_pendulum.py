@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 import dynident as di
+from dynident.papers.direct_studies import double_pendulum
 
 beside = Path(__file__).resolve().parents[1] / ".." / "shared" / "data" / "double_pendulum"
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else os.environ.get("DYNIDENT_DOUBLE_PENDULUM", beside))
@@ -30,14 +31,7 @@ if not (folder / FITTED).is_file():
     print("The double pendulum's records are not here; see the first lines of this file for where to get them.")
     sys.exit()
 
-pendulum = di.EquationModel(
-    name="double pendulum", inputs=["tau1", "tau2"], constants={"l1": 0.3, "g": 9.81, "steep": 100.0},
-    definitions={
-        "c": "l1*mr2*cos(q2)", "s": "l1*mr2*sin(q2)", "M11": "J1 + J2 + 2*c", "M12": "J2 + c",
-        "f1": "tau1 - b1*w1 - c1*atan(steep*w1) + s*(2*w1*w2 + w2**2) - g*(mr1*sin(q1) + mr2*sin(q1 + q2))",
-        "f2": "tau2 - b2*w2 - c2*atan(steep*w2) - s*w1**2 - g*mr2*sin(q1 + q2)", "det": "M11*J2 - M12**2"},
-    states={"q1": "w1", "q2": "w2", "w1": "(J2*f1 - M12*f2)/det", "w2": "(M11*f2 - M12*f1)/det"},
-    outputs={"angle1": "q1", "angle2": "q2", "speed1": "w1", "speed2": "w2"})
+pendulum = double_pendulum()
 
 
 def windows(file: str) -> list[di.Experiment]:

@@ -223,6 +223,9 @@ CVODE_TOLERANCE = 1e-10  # relative; CVODE is there to check the fixed steps, an
 # -- proofs (set membership)
 
 HULL_SHRINKAGE = 0.95  # of a width; a round of contraction that leaves more of every width has converged, and proves no less
+USEFUL_ERROR = 2.0  # radii of a measurement; a flow with a larger error says little of later samples: the box is divided first
+LP_ERROR = 0.5  # radii of a measurement; with smaller errors of the flow linear programs are worth their time
+LP_SHARP_ERROR = 0.005  # radii of a measurement; with smaller ones they are nearly exact, and dividing wins little more
 KNOWN_RADIUS = 1e-200  # an unknown between bounds that are closer is known: nothing is won by contracting it
 INFLATION_RATIO = 1.05  # to which ratio the largest refuted factor on all bounds of errors is found
 HYBRID_INFLATION_RATIO = 1.2  # the same along a hybrid record, where each trial goes through all of it

@@ -103,6 +103,7 @@ WITH: dict[str, Callable[[str], di.Problem]] = {
     "models_without_states": without_states, "constraints": lambda kind: problem(kind, constraints=["a <= 1.5"]),
     "state_bounds": lambda kind: problem(kind, constraints=["x <= 3"]),
     "process_noise": lambda kind: problem(kind, process_noise={"x": di.Gaussian(0.02)}), "input_noise": with_a_noisy_input,
+    "uncertain_times": lambda kind: problem(kind, record={"time_radius": 0.01}),
     "filtered_outputs": with_a_filter,
     "algebraic_variables": lambda kind: algebraic(kind, "z + a*x"),
     "experiment_constants": with_constants, "repeated_times": with_repeats,

@@ -27,17 +27,36 @@ def rest_and_slide():
     return asked(model, {"q": 0.0, "v": 0.0}, {"M": 2.0, "Fs": 2.0, "Fc": 1.0}, inputs={"u": 3 * TIME}, hold="linear")
 
 
-def decay():
-    model = di.EquationModel(states={"x": "-a*x + b", "z": "-c*z + a*x"})
-    return asked(model, {"x": 1.0, "z": 0.0}, {"a": 1.0, "b": 0.5, "c": 2.0})
+def two_rates():
+    model = di.EquationModel(states={"x": "-a*x + b", "z": "-c*z + a*x"}, constants={"c": 2.0})
+    return asked(model, {"x": 1.0, "z": 0.0}, {"a": 1.0, "b": 0.5})
 
 
-@pytest.mark.parametrize(("problem", "algorithm"), [(rest_and_slide, "batch"), (rest_and_slide, "recursive"),
-                                                    (decay, "batch")])
-def test_a_set_that_wanted_more_boxes_says_so(problem, algorithm):
-    estimate = di.identify(problem(), di.set_membership(max_boxes=8, algorithm=algorithm))
+@pytest.mark.parametrize(("problem", "algorithm", "how"), [
+    (rest_and_slide, "batch", "the list was full at"), (rest_and_slide, "recursive", "the list was full at"),
+    (two_rates, "batch", "boxes of the paving are undecided and larger than the tolerance")])
+def test_a_set_that_wanted_more_boxes_says_so_and_what_they_cost(problem, algorithm, how):
+    estimate = di.identify(problem(), di.set_membership(max_boxes=8, algorithm=algorithm), progress=False)
     assert estimate.status.code == "enclosed_box_limit"
-    assert estimate.status == "Converged as far as max_boxes = 8 boxes reach: stopped there, and more may exclude more."
+    assert estimate.status.startswith("Converged as far as max_boxes = 8 boxes reach: ") and how in estimate.status
+    assert "times as much" in estimate.status
+
+
+@pytest.mark.parametrize("max_boxes", [1, 8, 50])
+def test_the_paving_of_a_smooth_model_keeps_to_its_number_of_boxes(max_boxes):
+    found = di.identify(two_rates(), di.set_membership(max_boxes=max_boxes), progress=False).uncertainty
+    assert 1 <= found.outer.shape[2] + found.inner.shape[2] <= max_boxes
+    for name, value in {"a": 1.0, "b": 0.5}.items():
+        low, high = found.interval(name)
+        assert low <= value <= high
+
+
+def test_a_larger_limit_leaves_less_undecided():
+    left = []
+    for max_boxes in (20, 400):
+        found = di.identify(two_rates(), di.set_membership(max_boxes=max_boxes), progress=False).uncertainty
+        left.append(np.prod(found.outer[1] - found.outer[0], axis=0).sum())
+    assert left[1] < 0.7 * left[0]
 
 
 def test_a_set_that_is_cut_to_its_tolerance_has_converged():

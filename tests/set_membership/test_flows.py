@@ -129,7 +129,8 @@ def test_taylor_models_follow_what_bends_over_wide_parameters():
         assert np.all((reached >= rows.low[-1] - ACCURACY) & (reached <= rows.high[-1] + ACCURACY))
         wide[degree] = (rows.high[-1, :, 0] - rows.low[-1, :, 0]) / true
     assert np.all(wide[2] < 1.7) and np.all(wide[3] < 1.2)  # a prototype had 1.2 to 1.7
-    assert np.all(wide[3] < wide[2]) and np.all(wide[2] < 0.5 * wide[1])
+    assert np.all(wide[3] < wide[2]) and np.all(wide[2] < wide[1])
+    assert np.all(wide[1] < 4)  # 10.5 and 5.0 in frames that turn with the flow, in place of zonotopes
 
 
 def test_a_function_without_derivatives_has_no_taylor_model():

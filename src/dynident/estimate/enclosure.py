@@ -56,6 +56,8 @@ class Enclosure(Uncertainty):
     prior_high: np.ndarray = field(default_factory=lambda: np.zeros(0))
     outer: np.ndarray = field(default_factory=lambda: np.zeros((2, 0, 0)))  # (2, unknowns, boxes) low and high
     inner: np.ndarray = field(default_factory=lambda: np.zeros((2, 0, 0)))  # boxes in which every value fits
+    feasible: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))  # (unknowns, points) that are known to fit
+    feasible_by: str = ""  # how that is known, in words
     max_outliers: int = 0  # samples that were allowed to be wrong
     refutation: Refutation | None = None
     bands: tuple[Band, ...] = ()
@@ -80,7 +82,8 @@ class Enclosure(Uncertainty):
                     f"every value in it; if the model is right, a bound is not. {self._rests_on}")
         but = f" in all but {self.max_outliers} samples" if self.max_outliers else ""
         return ("Outside of these bounds no value explains the data, if the model is right and no measurement error "
-                f"exceeds its bound{but}. Inside, nothing is said about what is likelier. {self._rests_on}")
+                f"exceeds its bound{but}. Inside, nothing is said about what is likelier. {self._rests_on}"
+                f"{self.feasible_sentence}")
 
     @property
     def _rests_on(self) -> str:
@@ -110,6 +113,30 @@ class Enclosure(Uncertainty):
             return self.fixed[name], self.fixed[name]
         i = index_of(name, self.names)
         return float(self.low[i]), float(self.high[i])
+
+    def feasible_interval(self, name: str) -> tuple[float, float]:
+        """(low, high) between which points were found that fit: what lies beyond, up to `interval`, is only not excluded.
+
+        NaN where no point was found.
+        """
+        if name in self.fixed:
+            return self.fixed[name], self.fixed[name]
+        if not self.feasible.size:
+            return np.nan, np.nan
+        own = self.feasible[index_of(name, self.names)]
+        return float(own.min()), float(own.max())
+
+    @property
+    def feasible_sentence(self) -> str:
+        """How far points that fit reach within the bounds; nothing where none was looked for."""
+        if self.empty or not self.feasible_by:
+            return ""
+        if not self.feasible.size:
+            return " No point that fits was found inside: how much of this is only not excluded remains open."
+        spans = [f"{name} from {low:.6g} to {high:.6g}" for name in self.names
+                 for low, high in [self.feasible_interval(name)]]
+        return (f" {self.feasible.shape[1]} points inside fit, {self.feasible_by}: {', '.join(spans)}. What lies between them "
+                "and the bounds is only not excluded.")
 
     def is_informed(self, name: str) -> bool:
         """Whether the data excluded any of what was possible before."""

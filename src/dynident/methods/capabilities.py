@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dynident.errors import NotSupported
+from dynident.errors import NotSupported, ProblemError
 from dynident.models.equations import EquationModel
 from dynident.problem.noise import Bounded, LogNormal, formula_of
 from dynident.problem.problem import Problem
@@ -38,6 +38,8 @@ ALGEBRAIC = ("{method} takes rates that are formulas, but the model has the alge
              "by hand, or use {instead}.")
 NONLINEAR_ALGEBRAIC = ("{method} takes algebraic variables that enter linearly, which can be eliminated; {names} do not. Use "
                        "{instead}.")
+UNCERTAIN_TIMES = ("{method} takes the times of samples as exact, but {label} states time_radius. Use set_membership(), which "
+                   "takes it for smooth models, or leave it out.")
 STATE_BOUNDS = "{method} takes constraints between parameters, but no bounds on states ('{constraint}'); use {instead}."
 
 
@@ -88,6 +90,7 @@ class Capabilities:
     state_bounds: Support = Support.NO
     robust_losses: Support = Support.NO  # as an option of the method
     process_noise: Support = Support.NO  # a model that may err
+    uncertain_times: Support = Support.NO  # samples whose times are known within a radius
     experiment_constants: Support = Support.NO  # that differ between experiments
     initial_formulas: Support = Support.NO  # initial states that follow from parameters, states of rest included
     noise_formulas: Support = Support.NO  # Gaussian("a + b*abs(y)")
@@ -102,12 +105,14 @@ class Capabilities:
 
 def check_supports(problem: Problem, name: str, takes: Capabilities, fits: bool = True) -> None:
     """Raise NotSupported for the first feature of a problem that a method does not take; ProblemError for too few data."""
-    if fits:
-        problem.require_enough_data()
+    if fits and problem.underdetermined and problem.too_few_values:
+        raise ProblemError(problem.too_few_values)
     for feature, sentence in REFUSALS.items():
         if getattr(takes, feature) is Support.NO and (facts := FEATURES[feature](problem)) is not None:
             said = takes.refusals.get(feature, sentence)
             raise NotSupported(said.format(method=name, instead=takes.instead.get(feature, INSTEAD), **facts))
+    if takes.gaussian_noise is not Support.NO and problem.too_few_values:  # only a set may be larger than a point
+        raise ProblemError(problem.too_few_values)
 
 
 CONDITIONS: Mapping[str, Any] = dict.fromkeys(  # what whoever simulates from a first state takes
@@ -136,7 +141,8 @@ REFUSALS = {  # in the order in which they are looked for; what is missing here 
     "nonlinear_algebraic_variables": NONLINEAR_ALGEBRAIC, "constraints": CONSTRAINTS, "state_bounds": STATE_BOUNDS,
     "process_noise": PROCESS_NOISE, "input_noise": INPUT_NOISE, "experiment_constants": EXPERIMENT_CONSTANTS,
     "initial_formulas": INITIAL_FORMULAS, "noise_formulas": NOISE_FORMULAS, "log_normal_noise": LOG_NORMAL,
-    "priors_on_logarithms": PRIORS_ON_LOGARITHMS, "repeated_times": REPEATED_TIMES, "filtered_outputs": FILTERED}
+    "priors_on_logarithms": PRIORS_ON_LOGARITHMS, "repeated_times": REPEATED_TIMES, "filtered_outputs": FILTERED,
+    "uncertain_times": UNCERTAIN_TIMES}
 
 
 # which problems have a feature, and the facts of its sentence
@@ -199,6 +205,11 @@ def _process_noise(problem: Problem) -> dict[str, Any] | None:
     return {"names": ", ".join(disturbed)} if disturbed else None
 
 
+def _uncertain_times(problem: Problem) -> dict[str, Any] | None:
+    uncertain = [e.label for e in problem.experiments if np.any(e.time_radius)]
+    return {"label": uncertain[0]} if uncertain else None
+
+
 def _input_noise(problem: Problem) -> dict[str, Any] | None:
     behind = [name for name in problem.process_noise if name in problem.model.inputs]
     noisy = [f"the input {name}" for name in (*problem.noisy_inputs, *behind)]
@@ -250,4 +261,5 @@ FEATURES: Mapping[str, Callable[[Problem], dict[str, Any] | None]] = {
     "nonlinear_algebraic_variables": _nonlinear_algebraic, "constraints": _constraints, "state_bounds": _state_bounds,
     "process_noise": _process_noise, "input_noise": _input_noise, "experiment_constants": _experiment_constants,
     "initial_formulas": _initial_formulas, "noise_formulas": _noise_formulas, "log_normal_noise": _log_normal,
-    "priors_on_logarithms": _priors_on_logarithms, "repeated_times": _repeated_times, "filtered_outputs": _filtered_outputs}
+    "priors_on_logarithms": _priors_on_logarithms, "repeated_times": _repeated_times, "filtered_outputs": _filtered_outputs,
+    "uncertain_times": _uncertain_times}

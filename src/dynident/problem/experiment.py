@@ -56,6 +56,9 @@ class Experiment:
         Inputs before the first sample, for models with a dead time (`delay(u, theta)`); left out, they were as at the first.
     mode : str, default ""
         In which mode a hybrid model begins; "": the first that is possible.
+    time_radius : float or array of one value per sample, default 0
+        Guaranteed bound of the errors of the times at which was measured, but not before the start; inputs change at `time`.
+        Only set_membership() takes it.
     source : str, default ""
         The file that it was read from; errors name it.
     notes : tuple of str, default ()
@@ -94,6 +97,7 @@ class Experiment:
     units: Mapping[str, str] = field(default_factory=dict)
     before: Mapping[str, float] = field(default_factory=dict)  # inputs before the record, for models with dead times
     mode: str = ""  # in which mode a hybrid model begins; empty: the first that is possible
+    time_radius: Any = 0.0  # bound of the errors of the times at which was measured: a number, or one per sample
     source: str = ""  # the file it was read from; errors name it
     notes: tuple[str, ...] = ()  # what the reader understood beyond the plain case, as sentences
     constants: Mapping[str, float] = field(default_factory=dict)  # parameters of the model that are known here
@@ -121,6 +125,7 @@ class Experiment:
         _check_start(start, time, inputs, faults)
         initial = {str(state): formula_or_number(f"known initial state '{state}'", value, faults)
                    for state, value in dict(self.initial).items()}
+        time_radius = self._time_radius(time.size, faults)
         before = {str(name): finite_number(f"input '{name}' before the record", value, faults)
                   for name, value in dict(self.before).items()}
         constants = {str(name): finite_number(f"constant '{name}'", value, faults)
@@ -135,8 +140,8 @@ class Experiment:
             raise ProblemError([f"{self.label}: {fault}" for fault in faults])
         filters = {name: tuple(chain) for name, chain in self.filters.items() if chain}
         for key, value in {"time": time, "inputs": inputs, "outputs": outputs, "noise": noise, "initial": initial,
-                           "before": before, "filters": filters, "start": float(start), "hold": hold,
-                           "units": dict(self.units), "constants": constants, "group": str(self.group)}.items():
+                           "before": before, "filters": filters, "start": float(start), "time_radius": time_radius,
+                           "hold": hold, "units": dict(self.units), "constants": constants, "group": str(self.group)}.items():
             object.__setattr__(self, key, value)
 
     def __repr__(self) -> str:
@@ -214,6 +219,7 @@ class Experiment:
             self, time=self.time[keep], start=self.start if first else None, initial=self.initial if first else {},
             steady=self.steady if first else None,
             mode=self.mode if first else "", before=self.before if first else {},
+            time_radius=self.time_radius[keep] if np.ndim(self.time_radius) else self.time_radius,
             inputs={k: v[keep] for k, v in self.inputs.items()}, outputs={k: v[keep] for k, v in self.outputs.items()},
             noise={k: part(v) for k, v in self.noise.items()})
 
@@ -279,6 +285,13 @@ class Experiment:
             if hold not in HOLDS:
                 faults.append(f"hold of '{name}' is '{hold}'; use \"zero\" or \"linear\".")
         return {name: given.get(name, "zero") for name in inputs}
+
+    def _time_radius(self, samples: int, faults: list[str]) -> Any:
+        """A number, or a column of its own."""
+        column = self._column("time_radius", np.atleast_1d(self.time_radius), faults)
+        if column.size not in (1, samples) or not np.all(np.isfinite(column) & (column >= 0)):
+            faults.append(f"time_radius is a finite number that is not negative, or one for each of {samples} samples.")
+        return column if np.ndim(self.time_radius) else column.item() if column.size else 0.0
 
     def _noise(self, inputs: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray], samples: int, faults: list[str]
                ) -> dict[str, Noise]:

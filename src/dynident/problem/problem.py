@@ -16,7 +16,7 @@ from dynident.errors import ProblemError
 from dynident.problem.experiment import Experiment
 from dynident.problem.formulas import NoiseOutputs, with_formulas
 from dynident.problem.model import FormulaModel, Model
-from dynident.problem.noise import Bounded, Gaussian, LogNormal, Noise, formula_of, is_weighed_by_model
+from dynident.problem.noise import Bounded, Gaussian, LogNormal, Noise, formula_of, is_weighed_by_model, stated_bound
 from dynident.problem.parameter import InitialState, Parameter, Prior, is_number
 from dynident.problem.problem_checks import (
     experiment_faults,
@@ -137,8 +137,9 @@ class Problem:
                            "unknowns": unknowns, "process_noise": dict(self.process_noise), "model": model,
                            "bindings": bindings, "noise_outputs": noise_outputs}.items():
             object.__setattr__(self, key, value)
-        if not self.underdetermined:
-            self.require_enough_data()
+        if not self.underdetermined and self.too_few_values and any(
+                stated_bound(noise) is None for e in experiments for noise in e.noise.values()):
+            raise ProblemError(self.too_few_values)  # bounds leave a set, however few the values
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -150,12 +151,13 @@ class Problem:
         """Number of measured values in all records, missing ones left out."""
         return sum(int(np.sum(np.isfinite(y))) for e in self.experiments for y in e.outputs.values())
 
-    def require_enough_data(self) -> None:
-        """Raise ProblemError where there are more unknowns than measured values and priors: then nothing can be fitted."""
-        known_before = sum(u.prior is not None for u in self.unknowns)
-        if self.measured_values + known_before < len(self.unknowns):
-            raise ProblemError(f"{len(self.unknowns)} unknowns ({', '.join(self.names)}) cannot be found from "
-                               f"{self.measured_values} measured values. Fix some of them, or measure more.")
+    @property
+    def too_few_values(self) -> str:
+        """A sentence where there are fewer measured values than unknowns, which leaves no single answer; else nothing."""
+        if self.measured_values + sum(u.prior is not None for u in self.unknowns) >= len(self.unknowns):
+            return ""
+        return (f"{len(self.unknowns)} unknowns ({', '.join(self.names)}) cannot be found from {self.measured_values} measured "
+                "values. Fix some of them, or measure more.")
 
     def parameters_at(self, unknowns: np.ndarray, experiment: int) -> np.ndarray:
         """Parameters of one experiment, from values of the unknowns in `names` order."""
@@ -256,6 +258,7 @@ class Problem:
             if e.constants or e.group or e.steady:
                 digest.update(repr((sorted(e.constants.items()), e.group, e.steady)).encode())
             digest.update(repr(sorted(e.before.items())).encode() if e.before else b"")
+            digest.update(np.asarray(e.time_radius, float).tobytes() if np.any(e.time_radius) else b"")
             digest.update(repr(sorted(e.filters.items())).encode() if e.filters else b"")
             for columns in ({"time": e.time}, e.inputs, e.outputs):
                 for name in sorted(columns):

@@ -181,6 +181,8 @@ def _found(estimate: Estimate, name: str, unit: str) -> ResultRow:
 
 
 def written(number: float, low: float, high: float) -> tuple[str, str]:
+    if math.isnan(number):  # of an empty set
+        return "none", "none"
     if math.isnan(low) or math.isnan(high):
         return format_number(number, VAGUE_DIGITS), "not known"
     if math.isinf(low) and math.isinf(high):

@@ -1,7 +1,8 @@
 """Batch set inversion (as SIVIA): which parts of a box can explain a stretch of a record, all samples at once?
 
-Boxes are bisected, their flows enclosed together, contracted row by row, and, once few are left, by linear programs.
-Nothing is wrapped from sample to sample as in the recursion (the wrapping effect), so the result is far tighter.
+Nothing is wrapped from sample to sample as in the recursion (the wrapping effect), so the result is far tighter. The hull comes
+first (`branch_and_prune`), then points that are proved to fit (`feasible_points`); for a picture of one or two unknowns the
+hull is paved with small boxes.
 """
 
 from __future__ import annotations
@@ -14,54 +15,26 @@ import numpy as np
 
 from dynident.estimate.enclosure import Refutation
 from dynident.set_membership.bisection import bisect_ends
-from dynident.set_membership.flows.boxes import IntervalStep
-from dynident.set_membership.flows.lohner import ROUNDING, LohnerFlow, OutputEnclosure
+from dynident.set_membership.branch_and_prune import PruneOptions, prune_to_hull, refutes
+from dynident.set_membership.feasible_points import PointSearch
+from dynident.set_membership.flows.lohner import LohnerFlow, choose_substeps
 from dynident.set_membership.flows.taylor_model_flow import TaylorModelFlow, make_flow
 from dynident.set_membership.intervals.arithmetic import Interval
-from dynident.set_membership.result import SetMembershipResult
-from dynident.set_membership.setup import BoundedRecord, SetMembershipSetup
-from dynident.set_membership.verified_lp import bound_by_lp, bound_by_rows, certainly_inside
-from dynident.tolerances import HULL_SHRINKAGE, INFLATION_RATIO
+from dynident.set_membership.result import BoxLimit, SetMembershipResult
+from dynident.set_membership.setup import SetMembershipSetup
+from dynident.set_membership.stretch import SampleStretch
+from dynident.set_membership.verified_lp import contract_boxes
+from dynident.tolerances import INFLATION_RATIO
 
 if TYPE_CHECKING:
     from dynident.set_membership.method import SetMembership
 
 MAX_INFLATION = 1024.0
-MAX_LP_BOXES = 6  # boxes for which linear programs are worth their time
 BATCH_ORDER = 8  # of the Taylor polynomial
-ROUNDS, PAVING_ROUNDS = 20, 40  # of bisection and contraction
-MAX_PAVING_BOXES = 20_000  # boxes
-SUBSTEPS = (1, 2, 4, 8, 16, 32, 64)
-
-
-@dataclass(frozen=True)
-class InversionOptions:
-    """How hard a set inversion tries."""
-
-    max_boxes: int = 256  # at a time
-    max_rounds: int = 24
-    tolerance: float = 0.0  # relative to the first box: boxes below it are bisected no more
-    max_outliers: int = 0  # samples that may be wrong
-    linear_programs: bool = True
-    paving: bool = False  # bisect to the tolerance for a picture of the set, not only for its hull
-
-
-@dataclass(frozen=True, eq=False)
-class SampleStretch:
-    """Consecutive samples in one mode."""
-
-    flow: LohnerFlow | TaylorModelFlow
-    record: BoundedRecord  # or a part of one
-    known: Interval | None = None  # (samples, states)
-    substeps: int = 1
-
-    @property
-    def samples(self) -> int:
-        return self.record.samples
-
-    def enclose_outputs(self, lo: np.ndarray, hi: np.ndarray, samples: int) -> OutputEnclosure:
-        known = None if self.known is None else (self.known[0][:samples], self.known[1][:samples])
-        return self.flow.enclose_outputs(lo, hi, self.record.steps[:samples], self.substeps, known)
+PAVING_ROUNDS = 40  # of bisection and contraction
+MAX_PASSES = 3  # of the search for the hull, each within that of the one before
+AGAIN_BELOW = 0.5  # of a width: a pass that leaves less is followed by another one
+REFUTING_ROUNDS = 10  # of boxes, where many stretches are asked whether they are refuted
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +43,7 @@ class Paving:
 
     outer: Interval  # undecided boxes
     inner: Interval
-    full: bool = False  # boxes were left to be bisected, and there was no room for their halves
+    left: int = 0  # undecided boxes that are larger than the tolerance, for want of room
 
     def hull(self) -> Interval | None:
         low, high = _join([self.outer, self.inner])
@@ -81,78 +54,44 @@ def _join(parts: Sequence[Interval]) -> Interval:
     return np.concatenate([part[0] for part in parts], axis=1), np.concatenate([part[1] for part in parts], axis=1)
 
 
-def invert_set(stretch: SampleStretch, lo: np.ndarray, hi: np.ndarray, options: InversionOptions) -> Paving:
-    """The part of the box [lo, hi] (unknowns,) that the stretch leaves; empty if it refutes all of it."""
+def pave_set(stretch: SampleStretch, lo: np.ndarray, hi: np.ndarray, max_boxes: int, tolerance: float, max_outliers: int = 0
+             ) -> Paving:
+    """The part of the box [lo, hi] (unknowns,) that the stretch leaves, in at most `max_boxes` boxes; bisected to a tolerance
+    that is relative to the box."""
     width = np.where(hi > lo, hi - lo, 1.0)
-    box = lo[:, None], hi[:, None]
-    inner: list[Interval] = [(np.zeros((lo.size, 0)), np.zeros((lo.size, 0)))]
-    small: list[Interval] = []
-    samples = stretch.samples if options.paving else min(stretch.samples, 16)
-    for _ in range(options.max_rounds):
-        rows = stretch.enclose_outputs(*box, samples)
-        box, inside = _contract_boxes(stretch, rows, box, samples, options)
-        whole = samples == stretch.samples
-        if options.paving and whole:
-            inner.append((box[0][:, inside], box[1][:, inside]))
-            box = box[0][:, ~inside], box[1][:, ~inside]
-            done = np.max((box[1] - box[0]) / width[:, None], axis=0, initial=0) <= options.tolerance
-            small.append((box[0][:, done], box[1][:, done]))
-            box = box[0][:, ~done], box[1][:, ~done]
-        if not box[0].shape[1]:
+    nothing = np.zeros((lo.size, 0)), np.zeros((lo.size, 0))
+    box: Interval = (lo[:, None], hi[:, None])
+    inner, small = nothing, nothing
+    for _ in range(PAVING_ROUNDS):
+        rows = stretch.enclose_outputs(*box, stretch.samples)
+        box, inside, _ = contract_boxes(rows, stretch.record, box, max_outliers)
+        inner, box = _join([inner, _select(box, inside)]), _select(box, ~inside)
+        done = np.max((box[1] - box[0]) / width[:, None], axis=0, initial=0) <= tolerance
+        small, box = _join([small, _select(box, done)]), _select(box, ~done)
+        room = max_boxes - inner[0].shape[1] - small[0].shape[1] - box[0].shape[1]
+        if not box[0].shape[1] or room <= 0:
             break
-        if whole and not options.paving and _hull_converged(rows, box) and 2 * box[0].shape[1] > options.max_boxes:
-            break
-        samples = min(stretch.samples, 2 * samples)
-        box = _bisect_largest(box, width, options)
-    return Paving(_join([*small, box]), _join(inner), 2 * box[0].shape[1] > options.max_boxes)
+        box = _bisect_largest(box, width, room)
+    return Paving(_join([small, box]), inner, box[0].shape[1])
 
 
-def _contract_boxes(stretch: SampleStretch, rows: OutputEnclosure, box: Interval, samples: int,
-                    options: InversionOptions) -> tuple[Interval, np.ndarray]:
-    """The boxes without what the rows exclude, and which of them are inside for certain."""
-    low, high = stretch.record.low[:, :samples], stretch.record.high[:, :samples]
-    inside = certainly_inside(rows, low, high)
-    d_lo, d_hi = bound_by_rows(rows, low, high, options.max_outliers)
-    left = ~np.isnan(d_lo[0]) | inside
-    if options.linear_programs and not options.max_outliers and left.sum() <= MAX_LP_BOXES and not options.paving:
-        for j in np.flatnonzero(left):
-            d_lo[:, j], d_hi[:, j] = bound_by_lp(rows, low, high, int(j))
-            left[j] = not np.isnan(d_lo[0, j])
-    error = ROUNDING * (np.abs(rows.centre) + rows.radius)
-    new = np.maximum(box[0], rows.centre + d_lo - error), np.minimum(box[1], rows.centre + d_hi + error)
-    new = np.where(inside, box[0], new[0]), np.where(inside, box[1], new[1])
-    left &= np.all(new[0] <= new[1], axis=0)
-    return (new[0][:, left], new[1][:, left]), inside[left]
+def _select(box: Interval, chosen: np.ndarray) -> Interval:
+    return box[0][:, chosen], box[1][:, chosen]
 
 
-def _hull_converged(rows: OutputEnclosure, box: Interval) -> bool:
-    """Whether the last round hardly changed the hull."""
-    before = (rows.centre + rows.radius).max(axis=1) - (rows.centre - rows.radius).min(axis=1)
-    after = box[1].max(axis=1) - box[0].min(axis=1)
-    moving = before > 0
-    return bool(np.all(after[moving] >= HULL_SHRINKAGE * before[moving]))
-
-
-def _bisect_largest(box: Interval, width: np.ndarray, options: InversionOptions) -> Interval:
+def _bisect_largest(box: Interval, width: np.ndarray, room: int) -> Interval:
     """Halve the largest boxes along their relatively widest side, as long as there is room."""
     lo, hi = box
-    count = lo.shape[1]
-    room = min(count, options.max_boxes - count)
-    if room <= 0:
-        return box
     relative = (hi - lo) / width[:, None]
     largest = np.argsort(-relative.max(axis=0))[:room]
     rows = relative[:, largest].argmax(axis=0)
     return bisect_ends(box, largest, rows, 0.5 * (lo[rows, largest] + hi[rows, largest]))
 
 
-def first_inconsistent(stretch: SampleStretch, lo: np.ndarray, hi: np.ndarray, options: InversionOptions) -> int:
+def first_inconsistent(stretch: SampleStretch, lo: np.ndarray, hi: np.ndarray, options: PruneOptions) -> int:
     """The first sample with which nothing fits any more, for a stretch that is refuted as a whole."""
-    def refuted(k: int) -> bool:
-        return invert_set(replace(stretch, record=stretch.record.part(0, k + 1)), lo, hi, options).hull() is None
-
-    return bisect_first_true(refuted, 0, stretch.samples - 1)
-
+    return bisect_first_true(lambda k: refutes(replace(stretch, record=stretch.record.part(0, k + 1)), lo, hi, options), 0,
+                             stretch.samples - 1)
 
 def bisect_first_true(holds: Callable[[int], bool], first: int, last: int) -> int:
     """The least number between first and last, by halving, for which something is found to hold that holds at the last."""
@@ -160,14 +99,6 @@ def bisect_first_true(holds: Callable[[int], bool], first: int, last: int) -> in
         half = (first + last) // 2
         first, last = (first, half) if holds(half) else (half + 1, last)
     return last
-
-
-def smallest_inflation(stretch: SampleStretch, lo: np.ndarray, hi: np.ndarray, options: InversionOptions) -> float:
-    """The largest factor on all radii with which the stretch is still refuted."""
-    def refuted(factor: float) -> bool:
-        return invert_set(replace(stretch, record=stretch.record.with_inflated_bounds(factor)), lo, hi, options).hull() is None
-
-    return largest_refuted_factor(refuted)
 
 
 def largest_refuted_factor(refuted: Callable[[float], bool], close: float = INFLATION_RATIO, grow: float = 2.0) -> float:
@@ -196,38 +127,71 @@ def invert_batch(method: SetMembership, setup: SetMembershipSetup) -> SetMembers
         result = _invert_record(method, setup, flow, result, e)
         if result.refutation is not None:
             return result
-    return result
+    if len(setup.records) > 1:  # a point has to explain all records
+        whole = [(e, SampleStretch(flow, record, substeps=choose_substeps(
+            flow.mode_flow, *setup.box(e, result.low, result.high), record.steps))) for e, record in enumerate(setup.records)]
+        result = replace(result, points=PointSearch(setup, whole, method.max_outliers).find(result.low, result.high))
+    return replace(result, points_by="as the enclosure of their solutions proves")
 
 
 def _invert_record(method: SetMembership, setup: SetMembershipSetup, flow: LohnerFlow | TaylorModelFlow,
                    result: SetMembershipResult, e: int) -> SetMembershipResult:
     """What one record leaves of the bounds."""
     record, (lo, hi) = setup.records[e], setup.box(e, result.low, result.high)
-    stretch = SampleStretch(flow, record, substeps=_choose_substeps(flow, record.steps[0], lo, hi))
-    options = InversionOptions(method.max_boxes, ROUNDS, method.tolerance, method.max_outliers)
-    found = invert_set(stretch, lo, hi, options)
-    hull, limit = found.hull(), f"max_boxes = {method.max_boxes} boxes"
-    paving = len(setup.problem.unknowns) <= 2 and len(setup.records) == 1
-    if paving and hull is not None:  # only within the hull: what is cut away by then needs no small boxes
-        fine = replace(options, max_boxes=MAX_PAVING_BOXES, paving=True, max_rounds=PAVING_ROUNDS)
-        found = invert_set(stretch, *hull, fine)
-        hull, limit = found.hull(), f"{MAX_PAVING_BOXES} boxes"
-    result = replace(result, limited_by=limit if found.full else result.limited_by)
-    if hull is None:
-        when = float(record.time[first_inconsistent(stretch, lo, hi, options)])
-        inflation = smallest_inflation(stretch, lo, hi, options)
-        return replace(result, refutation=Refutation(record.label, when, inflation))
+    stretch = SampleStretch(flow, record, substeps=choose_substeps(flow.mode_flow, lo, hi, record.steps))
+    options = PruneOptions(method.max_boxes, tolerance=method.tolerance, smallest=min(1e-3, 0.05 * method.tolerance),
+                           max_outliers=method.max_outliers)
+    points, first = np.zeros((result.low.size, 0)), (lo, hi)
+    for _ in range(MAX_PASSES):  # in a smaller box points are found more easily, and flows are sharper
+        more = PointSearch(setup, [(e, stretch)], method.max_outliers).find(result.low, result.high)
+        points, before = np.concatenate([points, more], axis=1), (lo, hi)
+        found = prune_to_hull(stretch, lo, hi, options, _points_of(setup, e, points))
+        if found.hull is None:
+            return _refuted(result, stretch, *first, replace(options, rounds=REFUTING_ROUNDS))
+        result, (lo, hi) = _within(setup, e, result, found.hull), found.hull
+        if not np.any(hi - lo < AGAIN_BELOW * (before[1] - before[0])):
+            break
+        stretch = replace(stretch, substeps=choose_substeps(flow.mode_flow, lo, hi, record.steps))
+    if found.left:
+        limit = BoxLimit(method.max_boxes, f"{found.examined:,} were examined, and {found.left:,} were left to be divided",
+                         2 * method.max_boxes)
+        result = replace(result, limited_by=limit)
+    if len(setup.problem.unknowns) <= 2 and len(setup.records) == 1:
+        return _paved(method, setup, stretch, replace(result, points=points))
+    return replace(result, points=points)
+
+
+def _points_of(setup: SetMembershipSetup, e: int, points: np.ndarray) -> np.ndarray | None:
+    """(states + parameters, points) of one experiment, from values of the unknowns."""
+    return np.array([setup.box(e, point, point)[0] for point in points.T]).T if points.shape[1] else None
+
+
+def _within(setup: SetMembershipSetup, e: int, result: SetMembershipResult, hull: Interval) -> SetMembershipResult:
+    """The result within the hull of one experiment."""
     rows, source = setup.unknown_rows(e)
     low, high = result.low.copy(), result.high.copy()
     low[source], high[source] = np.maximum(low[source], hull[0][rows]), np.minimum(high[source], hull[1][rows])
-    outer, inner = (setup.unknowns_of(e, part) if paving else None for part in (found.outer, found.inner))
-    return replace(result, low=low, high=high, outer=outer, inner=inner)
+    return replace(result, low=low, high=high)
 
 
-def _choose_substeps(flow: LohnerFlow | TaylorModelFlow, step: IntervalStep, lo: np.ndarray, hi: np.ndarray) -> int:
-    """The fewest parts of a step for which a first enclosure exists."""
-    for count in SUBSTEPS:
-        rows = flow.enclose_outputs(lo[:, None], hi[:, None], (step, step), count)
-        if np.all(np.isfinite(rows.error)):
-            return count
-    return SUBSTEPS[-1]
+def _paved(method: SetMembership, setup: SetMembershipSetup, stretch: SampleStretch, result: SetMembershipResult
+           ) -> SetMembershipResult:
+    """With a paving of the hull, for a picture; what it leaves of the hull counts."""
+    found = pave_set(stretch, *setup.box(0, result.low, result.high), method.max_boxes, method.tolerance, method.max_outliers)
+    hull = found.hull()
+    assert hull is not None  # the hull search was not refuted, and paving loses nothing that fits
+    limit = result.limited_by if not found.left else BoxLimit(
+        method.max_boxes, f"{found.left:,} boxes of the paving are undecided and larger than the tolerance",
+        method.max_boxes + 2 * found.left)
+    return replace(_within(setup, 0, result, hull), outer=setup.unknowns_of(0, found.outer),
+                   inner=setup.unknowns_of(0, found.inner), limited_by=limit)
+
+
+def _refuted(result: SetMembershipResult, stretch: SampleStretch, lo: np.ndarray, hi: np.ndarray, options: PruneOptions
+             ) -> SetMembershipResult:
+    """The result where nothing fits: from which sample on, and by how much all radii must grow at least."""
+    record = stretch.record
+    when = float(record.time[first_inconsistent(stretch, lo, hi, options)])
+    inflation = largest_refuted_factor(lambda factor: refutes(
+        replace(stretch, record=record.with_inflated_bounds(factor)), lo, hi, options))
+    return replace(result, refutation=Refutation(record.label, when, inflation))

@@ -114,7 +114,7 @@ class SetMembership(Method):
     def capabilities(self) -> Capabilities:
         return Capabilities(
             algebraic_variables=Support.NO, nonlinear_algebraic_variables=Support.NO, bounded_noise=Support.YES,
-            gaussian_noise=Support.NO, estimated_noise=Support.NO, hybrid_models=Support.YES,
+            gaussian_noise=Support.NO, estimated_noise=Support.NO, hybrid_models=Support.YES, uncertain_times=Support.YES,
             priors=Support.IGNORED, instead={"constraints": "it without: what it proves then holds with the constraint too"},
             refusals={"black_boxes": "{method} needs a model of equations, not a {model}: only equations can be evaluated over "
                                      "boxes."})

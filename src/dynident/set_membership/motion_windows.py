@@ -16,13 +16,14 @@ from dataclasses import dataclass
 import casadi
 import numpy as np
 
-from dynident.set_membership.batch import SampleStretch, bisect_first_true
+from dynident.set_membership.batch import bisect_first_true
 from dynident.set_membership.bisection import bisect_ends
 from dynident.set_membership.flows.lohner import ROUNDING, OutputEnclosure
 from dynident.set_membership.flows.taylor_model_flow import make_flow
 from dynident.set_membership.interval_observer import ObserverResult
 from dynident.set_membership.intervals.arithmetic import Interval, intersect, mul, round_down, round_up
 from dynident.set_membership.setup import SetMembershipSetup
+from dynident.set_membership.stretch import SampleStretch
 from dynident.set_membership.verified_lp import VerifiedLinearProgram
 from dynident.tolerances import HULL_SHRINKAGE, KNOWN_RADIUS
 

@@ -25,6 +25,20 @@ if TYPE_CHECKING:
 MAX_KEPT_BOXES = 4000  # of a paving that an estimate keeps
 
 
+@dataclass(frozen=True)
+class BoxLimit:
+    """The largest number of boxes, where so many were not enough."""
+
+    max_boxes: int
+    found: str  # how it was reached, in words
+    wanted: int  # boxes with which the next step could be made
+
+    @property
+    def sentence(self) -> str:
+        return (f"Converged as far as max_boxes = {self.max_boxes} boxes reach: {self.found}. More may exclude more; "
+                f"max_boxes={self.wanted} costs about {self.wanted / self.max_boxes:.2g} times as much.")
+
+
 @dataclass(frozen=True, eq=False)
 class SetMembershipResult:
     """Bounds of the problem's unknowns, as far as an algorithm has come."""
@@ -39,7 +53,9 @@ class SetMembershipResult:
     boxes: Boxes | None = None
     refutation: Refutation | None = None
     notes: tuple[str, ...] = ()
-    limited_by: str = ""  # the largest number of boxes, where that many were not enough to bisect further
+    limited_by: BoxLimit | None = None
+    points: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))  # (unknowns, points) that fit
+    points_by: str = ""  # how that is known, in words
 
     @property
     def guarantee(self) -> Guarantee:
@@ -66,7 +82,8 @@ def build_set_estimate(setup: SetMembershipSetup, method: SetMembership, algorit
     outer, inner = _kept_paving(setup, result)
     enclosure = Enclosure(
         names=problem.names, low=low, high=high, guarantee=result.guarantee.value, prior_low=setup.low.copy(),
-        prior_high=setup.high.copy(), outer=outer, inner=inner, max_outliers=method.max_outliers,
+        prior_high=setup.high.copy(), outer=outer, inner=inner, feasible=result.points, feasible_by=result.points_by,
+        max_outliers=method.max_outliers,
         refutation=result.refutation, bands=result.bands, fixed=problem.fixed_values(),
         last=_last_boxes(setup, result.boxes, low, high))
     values = dict(zip(problem.names, (float(v) for v in 0.5 * (low + high)), strict=True))
@@ -82,9 +99,8 @@ def build_set_estimate(setup: SetMembershipSetup, method: SetMembership, algorit
 def _status(result: SetMembershipResult, algorithm: str) -> Status:
     if result.refutation is not None:
         return Status(result.refutation.sentence, StatusCode.REFUTED)
-    if result.limited_by:
-        return Status(f"Converged as far as {result.limited_by} reach: stopped there, and more may exclude more.",
-                      StatusCode.ENCLOSED_BOX_LIMIT)
+    if result.limited_by is not None:
+        return Status(result.limited_by.sentence, StatusCode.ENCLOSED_BOX_LIMIT)
     return Status(f"Converged: everything was excluded that the {algorithm} algorithm could exclude.", StatusCode.ENCLOSED)
 
 

@@ -37,7 +37,7 @@ from dynident.set_membership.interval_observer import (
     whole_range,
 )
 from dynident.set_membership.motion_windows import MotionWindows, Window, WindowOptions
-from dynident.set_membership.result import SetMembershipResult, build_set_estimate
+from dynident.set_membership.result import BoxLimit, SetMembershipResult, build_set_estimate
 from dynident.set_membership.setup import SetMembershipSetup, make_setup
 from dynident.tolerances import HYBRID_INFLATION_RATIO
 
@@ -78,6 +78,10 @@ def _checked_setup(method: SetMembership, problem: Problem) -> tuple[SetMembersh
     if method.reset and algorithm == "batch" and not setup.model.hybrid:
         raise NotSupported("reset needs a model with modes, one of them at rest: this one has none, and its parameters "
                            "stay the same all along. Leave reset out, or cut the record where a parameter changes.")
+    uncertain = any(record.windows is not None for record in setup.records)
+    if uncertain and (algorithm != "batch" or setup.model.hybrid or method.taylor_degree > 1):
+        raise NotSupported("times that are known within a radius (time_radius) are taken in the batch, for models without "
+                           "modes and with taylor_degree=1. Else widen the bounds by what the signal moves in it.")
     if method.max_outliers and algorithm == "paper":
         raise NotSupported("the published algorithm allows no outliers. Use algorithm=\"recursive\" or \"batch\".")
     return setup, algorithm
@@ -138,9 +142,9 @@ def _update_by_record(method: SetMembership, observer: IntervalObserver, setup: 
     """What one record leaves of the bounds, in one pass."""
     changing = frozenset(setup.model.parameters.index(name) for name in method.reset)
     observed = observer.run(_single_box(*setup.box(e, result.low, result.high)), setup.records[e])
-    full = np.any(observed.count[:observed.covered] >= method.max_boxes)
+    full = np.flatnonzero(observed.count[:observed.covered] >= method.max_boxes)
     result = replace(result, bands=(*result.bands, _band(setup, e, number, observed)),
-                     limited_by=f"max_boxes = {method.max_boxes} boxes" if full else result.limited_by)
+                     limited_by=_box_limit(method, setup, e, full) if full.size else result.limited_by)
     motion = MotionWindows(setup, e, observed, changing,
                            WindowOptions(method.order or WINDOW_ORDER, method.taylor_degree))
     found = motion.contract(result.low, result.high) if algorithm == "batch" and not method.max_outliers else None
@@ -153,6 +157,12 @@ def _update_by_record(method: SetMembership, observer: IntervalObserver, setup: 
         return result
     return replace(result, low=np.maximum(result.low, found.low), high=np.minimum(result.high, found.high),
                    last_motion={**result.last_motion, **found.last_motion})
+
+
+def _box_limit(method: SetMembership, setup: SetMembershipSetup, e: int, full: np.ndarray) -> BoxLimit:
+    record = setup.records[e]
+    return BoxLimit(method.max_boxes, f"the list was full at {full.size:,} of {record.samples:,} samples of {record.label}, "
+                    f"first at t = {record.time[full[0]]:g}", 2 * method.max_boxes)
 
 
 def _band(setup: SetMembershipSetup, e: int, number: int, observed: ObserverResult) -> Band:

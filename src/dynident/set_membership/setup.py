@@ -17,6 +17,7 @@ from dynident.set_membership.flows.boxes import BoundedSample, IntervalStep, sta
 from dynident.set_membership.flows.interval_automaton import IntervalAutomaton
 from dynident.set_membership.intervals.arithmetic import Interval, round_down, round_up
 
+CELLS_PER_GAP, MAX_CELLS = 8, 24  # of the window in which the time of a sample lies
 FIRST_PASSES = 20  # of contraction of the initial state by the first measurement
 
 
@@ -29,6 +30,7 @@ class BoundedRecord:
     steps: tuple[IntervalStep, ...]  # (samples,)
     low: np.ndarray  # (outputs, samples): measured minus radius; -inf where not measured
     high: np.ndarray
+    windows: np.ndarray | None = None  # (samples, 2) where times are open: steps between which each lies; else one a sample
 
     @property
     def samples(self) -> int:
@@ -40,6 +42,10 @@ class BoundedRecord:
     def part(self, begin: int, end: int) -> BoundedRecord:
         """The samples from `begin` on, before `end`."""
         own = slice(begin, end)
+        if self.windows is not None:
+            windows = self.windows[own]
+            return replace(self, time=self.time[own], steps=self.steps[:windows.max() + 1], low=self.low[:, own],
+                           high=self.high[:, own], windows=windows)
         return BoundedRecord(self.label, self.time[own], self.steps[own], self.low[:, own], self.high[:, own])
 
     def with_inflated_bounds(self, factor: float) -> BoundedRecord:
@@ -47,8 +53,8 @@ class BoundedRecord:
         with np.errstate(invalid="ignore"):
             centre, radius = 0.5 * (self.low + self.high), 0.5 * (self.high - self.low) * factor
         seen = np.isfinite(self.low)
-        return BoundedRecord(self.label, self.time, self.steps, np.where(seen, round_down(centre - radius), -np.inf),
-                             np.where(seen, round_up(centre + radius), np.inf))
+        return replace(self, low=np.where(seen, round_down(centre - radius), -np.inf),
+                       high=np.where(seen, round_up(centre + radius), np.inf))
 
 
 def make_bounded_record(experiment: Experiment, model: Any, input_error: Mapping[str, float]) -> BoundedRecord:
@@ -74,7 +80,30 @@ def make_bounded_record(experiment: Experiment, model: Any, input_error: Mapping
     if experiment.start is not None and experiment.start < time[0]:
         raise NotSupported(f"{experiment.label}: the initial state holds before the first sample. Add a sample at the "
                            "start with NaN in the measured signals.")
-    return BoundedRecord(experiment.name, time, steps, low, high)
+    record = BoundedRecord(experiment.name, time, steps, low, high)
+    radius = np.broadcast_to(np.asarray(experiment.time_radius, float), time.shape)
+    return with_time_windows(record, radius) if np.any(radius) else record
+
+
+def with_time_windows(record: BoundedRecord, radius: np.ndarray) -> BoundedRecord:
+    """The record with samples somewhere within `radius` (samples,) of their times, but not before the first.
+
+    Steps then lead along all ends of windows and all times at which inputs change; windows are divided into cells.
+    """
+    time = record.time
+    low = np.where(radius > 0, np.maximum(round_down(time - radius), time[0]), time)
+    high = np.where(radius > 0, round_up(time + radius), time)
+    gap = float(np.median(np.diff(time))) if time.size > 1 else 1.0
+    nodes = [time, low, high]
+    for begin, end in zip(low, high, strict=True):
+        cells = int(np.clip(np.ceil(CELLS_PER_GAP * (end - begin) / gap), 2, MAX_CELLS)) if end > begin else 1
+        nodes.append(np.linspace(begin, end, cells + 1))
+    grid = np.unique(np.concatenate(nodes))
+    owner = np.clip(np.searchsorted(time, grid, side="right") - 1, 0, None)  # the step of the record in which a node lies
+    ends = np.append(grid[1:], grid[-1] + gap)
+    steps = tuple(record.steps[k].between(float(a), float(b)) for k, a, b in zip(owner, grid, ends, strict=True))
+    windows = np.array([np.searchsorted(grid, low), np.searchsorted(grid, high)]).T
+    return replace(record, steps=steps, windows=windows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,6 +183,8 @@ def _bound_faults(problem: Problem) -> list[str]:
 def _contract_initial_state(setup: SetMembershipSetup, experiment: int) -> SetMembershipSetup:
     """The initial state contracted by what the first sample measured; refused where that leaves nothing."""
     record, layout = setup.records[experiment], setup.automaton.layout
+    if record.windows is not None and record.windows[0, 1] > 0:
+        return setup  # the first sample may have been taken later
     lo, hi = setup.box(experiment, setup.low, setup.high)
     rows = stack_rows(layout, lo[:, None], hi[:, None], record.steps[0])
     low, high = setup.automaton.output.contract(*rows, record.low[:, [0]], record.high[:, [0]], FIRST_PASSES)

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from dynident.set_membership.flows.lohner import ROUNDING, OutputEnclosure
-from dynident.set_membership.intervals.arithmetic import TINY, UNIT
+from dynident.set_membership.flows.lohner import ROUNDING, CellRows, OutputEnclosure
+from dynident.set_membership.intervals.arithmetic import TINY, UNIT, Interval
+from dynident.set_membership.setup import BoundedRecord
+from dynident.tolerances import KNOWN_RADIUS
 
 
 def measurement_bounds(rows: OutputEnclosure, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -25,17 +27,61 @@ def measurement_bounds(rows: OutputEnclosure, low: np.ndarray, high: np.ndarray)
     return np.where(np.isfinite(lower), lower, -np.inf), np.where(np.isfinite(upper), upper, np.inf)
 
 
-def certainly_inside(rows: OutputEnclosure, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """(boxes,) true where every point of the box explains every measurement."""
-    reach = np.einsum("koub,ub->kob", np.abs(rows.a), rows.radius) + rows.error
-    reach = reach * (1 + 4 * ROUNDING) + ROUNDING * np.abs(rows.offset) + TINY
-    return np.all((rows.offset - reach >= low.T[:, :, None]) & (rows.offset + reach <= high.T[:, :, None]), axis=(0, 1))
+def half_widths(record: BoundedRecord) -> np.ndarray:
+    """(samples, outputs) radii of the measurements; NaN where nothing was measured."""
+    with np.errstate(invalid="ignore"):
+        half = 0.5 * (record.high - record.low).T
+    return np.where(np.isfinite(half), half, np.nan)
+
+
+def contract_boxes(rows: OutputEnclosure, record: BoundedRecord, box: Interval, max_outliers: int = 0
+                   ) -> tuple[Interval, np.ndarray, np.ndarray]:
+    """The boxes without what the rows exclude; which of them are inside for certain; which of the given ones are left."""
+    inside = certainly_inside(rows, record.low, record.high, max_outliers)
+    d_lo, d_hi = bound_by_rows(rows, record.low, record.high, max_outliers)
+    left = ~np.isnan(d_lo[0]) | inside
+    narrowed = _narrowed(rows, box, d_lo, d_hi)
+    ends = np.array([np.where(inside, box[side], narrowed[side]) for side in (0, 1)])
+    kept = np.flatnonzero(left & np.all(ends[0] <= ends[1], axis=0))
+    return (ends[0][:, kept], ends[1][:, kept]), inside[kept], kept
+
+
+def _narrowed(rows: OutputEnclosure, box: Interval, d_lo: np.ndarray, d_hi: np.ndarray) -> Interval:
+    error = ROUNDING * (np.abs(rows.centre) + rows.radius)
+    return np.maximum(box[0], rows.centre + d_lo - error), np.minimum(box[1], rows.centre + d_hi + error)
+
+
+def certainly_inside(rows: OutputEnclosure, low: np.ndarray, high: np.ndarray, max_outliers: int = 0) -> np.ndarray:
+    """(boxes,) true where every point of the box explains every measurement, or all but a few samples."""
+    nodes = rows if rows.cells is None else rows.cells.nodes
+    reach = np.einsum("koub,ub->kob", np.abs(nodes.a), nodes.radius) + nodes.error
+    reach = reach * (1 + 4 * ROUNDING) + ROUNDING * np.abs(nodes.offset) + TINY
+    least, most = nodes.offset - reach, nodes.offset + reach
+    if rows.cells is None:
+        fits = np.all((least >= low.T[:, :, None]) & (most <= high.T[:, :, None]), axis=1)
+    else:
+        fits = np.array([_passes_through(rows.cells, least, most, low[:, k], high[:, k], k) for k in range(low.shape[1])])
+    return np.sum(~fits, axis=0) <= max_outliers
+
+
+def _passes_through(cells: CellRows, least: np.ndarray, most: np.ndarray, low: np.ndarray, high: np.ndarray, sample: int
+                    ) -> np.ndarray:
+    """(boxes,) the same of one sample whose time is open: at one instant of its window every point of the box gives what was
+    measured; or, of one output, at one instant none is too high and at another none is too low: each passes through."""
+    own = slice(int(cells.span[sample, 0]), int(cells.span[sample, 1]) + 1)
+    above, below = least[own] >= low[None, :, None], most[own] <= high[None, :, None]
+    fits = np.any(np.all(above & below, axis=1), axis=0)
+    if cells.continuous and np.isfinite(low).sum() == 1:
+        fits |= np.all(np.any(above, axis=0) & np.any(below, axis=0), axis=0)
+    return fits
 
 
 def bound_by_rows(rows: OutputEnclosure, low: np.ndarray, high: np.ndarray, max_outliers: int = 0, sweeps: int = 3
                   ) -> tuple[np.ndarray, np.ndarray]:
     """(unknowns, boxes) what remains of q - q_c, row by row; NaN where nothing. `max_outliers` samples may be wrong."""
-    lower, upper = measurement_bounds(rows, low, high)
+    cells = rows.cells
+    lower, upper = measurement_bounds(rows, low, high) if cells is None else measurement_bounds(
+        rows, low[:, cells.owner], high[:, cells.owner])
     d_lo, d_hi = -rows.radius.copy(), rows.radius.copy()
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         for _ in range(sweeps):
@@ -44,7 +90,8 @@ def bound_by_rows(rows: OutputEnclosure, low: np.ndarray, high: np.ndarray, max_
             all_least, all_most = least.sum(axis=2), most.sum(axis=2)
             error = 2 * ROUNDING * np.maximum(np.abs(least), np.abs(most)).sum(axis=2)
             wrong = np.any((all_least - error > upper) | (all_most + error < lower), axis=1)  # (samples, boxes)
-            gone = wrong.sum(axis=0) > max_outliers
+            every = wrong if cells is None else np.logical_and.reduceat(wrong, cells.groups, axis=0)
+            gone = every.sum(axis=0) > max_outliers
             for j in range(rows.a.shape[2]):
                 others = all_least - least[:, :, j], all_most - most[:, :, j]
                 from_, to = lower - others[1] - 2 * error, upper - others[0] + 2 * error
@@ -55,8 +102,12 @@ def bound_by_rows(rows: OutputEnclosure, low: np.ndarray, high: np.ndarray, max_
                 last = np.where(flat, np.inf, np.maximum(one, two))
                 first = np.nan_to_num(first - ROUNDING * np.abs(first), nan=-np.inf, posinf=np.inf, neginf=-np.inf)
                 last = np.nan_to_num(last + ROUNDING * np.abs(last), nan=np.inf, posinf=np.inf, neginf=-np.inf)
-                d_lo[j] = np.maximum(d_lo[j], _relaxed_maximum(first.max(axis=1), max_outliers))
-                d_hi[j] = np.minimum(d_hi[j], -_relaxed_maximum(-last.min(axis=1), max_outliers))
+                first, last = first.max(axis=1), last.min(axis=1)
+                if cells is not None:  # in one of the cells of its window, if not in one that is excluded
+                    first = np.minimum.reduceat(np.where(wrong, np.inf, first), cells.groups, axis=0)
+                    last = np.maximum.reduceat(np.where(wrong, -np.inf, last), cells.groups, axis=0)
+                d_lo[j] = np.maximum(d_lo[j], _relaxed_maximum(first, max_outliers))
+                d_hi[j] = np.minimum(d_hi[j], -_relaxed_maximum(-last, max_outliers))
             gone |= np.any(d_lo > d_hi, axis=0)
             d_lo[:, gone], d_hi[:, gone] = np.nan, np.nan
     return d_lo, d_hi
@@ -124,21 +175,22 @@ class VerifiedLinearProgram:
         return float(value - count * (multipliers @ np.abs(self.b) + np.abs(left) @ self.radius) - TINY)
 
 
-def bound_by_lp(rows: OutputEnclosure, low: np.ndarray, high: np.ndarray, box: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """(unknowns,) what linear programs leave of q - q_c; NaN where nothing is proved to fit."""
-    program = VerifiedLinearProgram(rows, low, high, box)
+def bound_by_lp(rows: OutputEnclosure, record: BoundedRecord, box: Interval, column: int = 0) -> Interval | None:
+    """What linear programs leave of one box (unknowns,), whose rows stand in a column; None where nothing is proved to fit."""
+    program = VerifiedLinearProgram(rows, record.low, record.high, column)
     size = program.radius.size
-    d_lo, d_hi = -program.radius, program.radius.copy()
     if program.inflation_bound() > 0:
-        return np.full(size, np.nan), np.full(size, np.nan)
+        return None
+    low, high = np.array(box[0]), np.array(box[1])
+    error = ROUNDING * (np.abs(rows.centre[:, column]) + rows.radius[:, column])
     for j in range(size):
-        if rows.radius[j, box] <= 2 * TINY:
+        if high[j] - low[j] <= KNOWN_RADIUS:
             continue
         axis = np.zeros(size)
         axis[j] = 1.0
-        d_lo[j] = max(d_lo[j], program.lower_bound(axis))
-        d_hi[j] = min(d_hi[j], -program.lower_bound(-axis))
-    return d_lo, d_hi
+        low[j] = max(low[j], rows.centre[j, column] + program.lower_bound(axis) - error[j])
+        high[j] = min(high[j], rows.centre[j, column] - program.lower_bound(-axis) + error[j])
+    return (low, high) if np.all(low <= high) else None
 
 
 def _solve_lp(cost: np.ndarray, table: np.ndarray, limits: np.ndarray, bounds: list) -> Any:

@@ -186,7 +186,8 @@ class InputTable(_Table):
         return column if self.gaussian is None else (column, Gaussian() if self.gaussian is True else Gaussian(self.gaussian))
 
 
-OF_EXPERIMENTS = {"file", "before", "split", "filters", "window", "constants", "group", "steady"}  # not of `read_table`
+OF_EXPERIMENTS = {"file", "before", "split", "filters", "window", "constants", "group", "steady",
+                  "time_radius"}  # not of `read_table`
 
 
 class RecordTable(_Table):
@@ -228,6 +229,7 @@ class ExperimentTable(RecordTable):
     file: str
     name: str | None = None
     before: dict[str, Number] = {}  # inputs before the record, in the unit of the model
+    time_radius: float | list[float] = 0.0  # bound of the errors of its times, in seconds; or one per sample
     constants: dict[str, Number] = {}
     group: str = ""
     steady: SteadyTable | None = None
@@ -237,7 +239,7 @@ class ExperimentTable(RecordTable):
 
     def conditions(self) -> dict[str, Any]:
         """What `Experiment` takes beside what a reader does."""
-        plain = ("before", "filters", "constants", "group")
+        plain = ("before", "filters", "constants", "group", "time_radius")
         said: dict[str, Any] = {key: getattr(self, key) for key in plain if getattr(self, key)}
         if self.steady is not None or self.initial == "steady":
             said["steady"] = SteadyState(**(self.steady.model_dump() if self.steady is not None else {}))

@@ -169,6 +169,8 @@ def experiment_table(experiment: Experiment, file: str) -> tuple[dict[str, Any],
              "constants": dict(experiment.constants), "group": experiment.group}
     if experiment.steady is not None:
         table["steady"] = {"initial": dict(experiment.steady.initial), "constants": dict(experiment.steady.constants)}
+    if np.any(experiment.time_radius):
+        table["time_radius"] = np.asarray(experiment.time_radius).tolist()
     return {key: value for key, value in table.items() if value not in ("", {})}, columns
 
 

@@ -115,7 +115,9 @@ PROBLEM = Section("problem", "Problem", asked)
 
 
 def run_info(estimate: Estimate) -> Markup:
-    facts = {"method": method_options(estimate), "status": estimate.status, "cost": format_number(estimate.cost)}
+    facts = {"method": method_options(estimate), "status": estimate.status}
+    if not math.isnan(estimate.cost):  # a method that proves bounds minimises nothing
+        facts["cost"] = format_number(estimate.cost)
     facts |= {name.replace("_", " ").replace("jacobian", "Jacobian"): str(number) for name, number in estimate.counts.items()}
     facts |= {f"time: {name}": seconds(duration) for name, duration in estimate.times.items()}
     shown_above = {f"fit_{output}" for output in fits(estimate)}

@@ -11,6 +11,7 @@ from markupsafe import Markup
 from dynident._util.prefixes import quantity
 from dynident.estimate.estimate import Estimate
 from dynident.problem.experiment import Experiment
+from dynident.problem.noise import stated_bound
 from dynident.report.chart_svg import drawn
 from dynident.report.charts import Chart, Curve, Panel, bars
 from dynident.report.html_document import Section, filled
@@ -26,9 +27,14 @@ MOST_SIGNALS = 12  # whose residuals are shown; those of more are alike, and wou
 MOST_INPUTS = 3  # whose cross-correlation is drawn
 
 TEMPLATE = """
+{% for said in bounded %}
+<p class="prose">{{ said }}</p>
+{% endfor %}
+{% if groups %}
 <p class="hint">Distribution in units of the noise's standard deviation, against the normal one; correlation of a residual with
 later ones; and with what an input was some samples before. Noise stays within the shaded bands at {{ confidence }} of 100 lags
 (with an input: at all lags in {{ confidence }} of 100 records).</p>
+{% endif %}
 {% if left_out %}<p class="hint">{{ left_out }}</p>{% endif %}
 {% for group in groups %}
 <article>
@@ -39,17 +45,31 @@ later ones; and with what an input was some samples before. Noise stays within t
 """
 
 
-def residuals_section(estimate: Estimate) -> Markup:
+def residuals_section(estimate: Estimate) -> Markup | None:
     experiments = estimate.problem.experiments
     pairs = [(experiment, output, np.asarray(residual, float)) for experiment, residuals in
              zip(experiments, estimate.residuals, strict=True) for output, residual in residuals.items()
              if np.any(np.isfinite(residual))]
+    if not pairs:
+        return None
+    bounded = [pair for pair in pairs if pair[1] not in estimate.noise_std and stated_bound(pair[0].noise[pair[1]]) is not None]
+    pairs = [pair for pair in pairs if not any(pair is other for other in bounded)]
     largest = sorted(range(len(pairs)), key=lambda k: -misfit(estimate, *pairs[k][1:]))[:MOST_SIGNALS]
     groups = [_group(estimate, *pairs[k], f"{pairs[k][0].name}: {pairs[k][1]}" if len(experiments) > 1 else pairs[k][1])
               for k in sorted(largest)]
     left_out = "" if len(groups) == len(pairs) else (
         f"Of {counted(len(pairs), 'signal')} the {len(groups)} with the largest residuals are shown.")
-    return filled(TEMPLATE, groups=groups, confidence=round(100 * CONFIDENCE), left_out=left_out)
+    return filled(TEMPLATE, groups=groups, confidence=round(100 * CONFIDENCE), left_out=left_out,
+                  bounded=[_within_bound(*pair) for pair in bounded])
+
+
+def _within_bound(experiment: Experiment, output: str, residual: np.ndarray) -> str:
+    """How the residuals at the values printed compare with a bound of the errors, which says nothing of a distribution."""
+    share = np.abs(residual) / stated_bound(experiment.noise[output])
+    beyond = int(np.sum(share > 1))
+    return (f"{experiment.name}: {output}: at the values printed, the largest of "
+            f"{counted(int(np.isfinite(share).sum()), 'residual')} is {np.nanmax(share):.3g} times its bound, and "
+            f"{beyond or 'none'} {'lies' if beyond in (0, 1) else 'lie'} beyond.")
 
 
 def _group(estimate: Estimate, experiment: Experiment, output: str, residual: np.ndarray, title: str) -> dict[str, Any]:

@@ -78,6 +78,14 @@ class IntervalStep:
         return cls((now, now), (np.asarray(length[0]), np.asarray(length[1])), (low, high),
                    (slope - wide, slope + wide))
 
+    def between(self, begin: float, end: float) -> IntervalStep:
+        """The part of the step, or beyond its end with inputs that go on, from one instant to another."""
+        now = np.float64(begin)
+        gone = add((now, now), (-self.time[1], -self.time[0]))
+        length = add((np.float64(end), np.float64(end)), (-now, -now))
+        return IntervalStep((now, now), (np.asarray(length[0]), np.asarray(length[1])),
+                            add(self.inputs, mul(self.input_rates, gone)), self.input_rates)
+
     def subdivide(self, count: int) -> list[IntervalStep]:
         """The step in equal parts, to the last bit between bounds."""
         if count == 1:

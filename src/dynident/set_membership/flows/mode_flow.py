@@ -39,6 +39,8 @@ class TaylorStep:
     picard: casadi.Function  # x + [0, h] f over the enclosure
     polynomial: tuple[casadi.Function, ...]  # one per state, so that each can be taken at its own corner
     jacobian: casadi.Function  # of the polynomial, by columns, with respect to (x, p)
+    state_jacobian: casadi.Function  # its columns of the states alone,
+    parameter_jacobian: casadi.Function  # and those of the parameters, so that each can be taken where it is narrow
     remainder: casadi.Function
     natural: casadi.Function  # polynomial and remainder together
     with_remainder: casadi.Function  # the polynomial plus what stands in the rows of the enclosure: the remainder, once known
@@ -57,7 +59,8 @@ def build_taylor_step(rate: casadi.Function, layout: VariableLayout, order: int,
     jacobian = casadi.jacobian(polynomial, casadi.vertcat(s.x, s.p))
     return TaylorStep(
         s.function(s.x + s.s * s.during_step(f)), tuple(s.function(part) for part in casadi.vertsplit(polynomial)),
-        s.function(jacobian), s.function(remainder), s.function(polynomial + remainder),
+        s.function(jacobian), s.function(jacobian[:, :layout.states]), s.function(jacobian[:, layout.states:]),
+        s.function(remainder), s.function(polynomial + remainder),
         s.function(polynomial + s.b), s.function(s.x + s.h * s.during_step(f)), Smoothness(f, s, rigorous),
         at_rest=f.is_zero())
 
@@ -100,7 +103,7 @@ class ModeFlow:
 
     def __init__(self, layout: VariableLayout, rate: casadi.Function, options: FlowOptions, rigorous: bool = False):
         self.layout, self.options = layout, options
-        step = build_taylor_step(rate, layout, options.order, rigorous)
+        self.taylor_step = step = build_taylor_step(rate, layout, options.order, rigorous)
         self.at_rest, self.smoothness = step.at_rest, step.smoothness
         self.picard, self.jacobian, self.remainder, self.natural, self.with_remainder, self.first_order = (
             make_interval_kernel(f, rigorous)
@@ -112,12 +115,12 @@ class ModeFlow:
         return {k.guarantee for k in (self.picard, self.jacobian, self.remainder, self.natural, self.with_remainder,
                                       self.first_order, *self.polynomial)}
 
-    def enclose_step(self, lo: np.ndarray, hi: np.ndarray) -> Interval:
+    def enclose_step(self, lo: np.ndarray, hi: np.ndarray, tries: int | None = None) -> Interval:
         """The a priori enclosure: all states that a step can pass through, by Picard; infinite where none was found."""
         n = self.layout.states
         if self.at_rest:
             return lo[:n], hi[:n]
-        box = picard_enclosure(self, lo, hi)
+        box = picard_enclosure(self, lo, hi, tries=tries)
         low, high = lo.copy(), hi.copy()
         low[self.layout.enclosure_rows], high[self.layout.enclosure_rows] = box
         nonsmooth = self.smoothness.may_fail(low, high)
@@ -220,7 +223,8 @@ class ModeFlow:
         return spread
 
 
-def picard_enclosure(flow: ModeFlow, lo: np.ndarray, hi: np.ndarray, strictly: bool = False) -> Interval:
+def picard_enclosure(flow: ModeFlow, lo: np.ndarray, hi: np.ndarray, strictly: bool = False, tries: int | None = None
+                     ) -> Interval:
     """B with x + [0, h] f(B) inside B: then the solution of the step stays in B; `strictly` inside, all solutions do."""
     rows = np.array([lo, hi])
     enclosure, n = flow.layout.enclosure_rows, flow.layout.states
@@ -229,16 +233,17 @@ def picard_enclosure(flow: ModeFlow, lo: np.ndarray, hi: np.ndarray, strictly: b
         rows[0, enclosure], rows[1, enclosure] = box
         return flow.picard.evaluate(rows[0], rows[1])
 
-    return find_invariant_box(image, (lo[:n], hi[:n]), strictly)
+    return find_invariant_box(image, (lo[:n], hi[:n]), strictly, tries)
 
 
-def find_invariant_box(image: Callable[[Interval], Interval], start: Interval, strictly: bool = False) -> Interval:
+def find_invariant_box(image: Callable[[Interval], Interval], start: Interval, strictly: bool = False,
+                       tries: int | None = None) -> Interval:
     """A box that `image` maps into itself, grown from the start (Picard); infinite where none was found in time.
 
     `strictly`: no end of the image may be one of the box.
     """
     box = hull(start, image(start))
-    for _ in range(STRICT_TRIES if strictly else PICARD_TRIES):
+    for _ in range(tries or (STRICT_TRIES if strictly else PICARD_TRIES)):
         tried = image(box)
         within = (tried[0] > box[0]) & (tried[1] < box[1]) if strictly else (tried[0] >= box[0]) & (tried[1] <= box[1])
         inside = np.all(within, axis=0)

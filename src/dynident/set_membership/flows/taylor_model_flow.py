@@ -1,9 +1,9 @@
 """Taylor model flow: the solutions of one mode along many steps as polynomials of what is unknown, plus a bounded rest.
 
-    x(t_k) in  P(d) + Q [-w, w],     q = q_c + radius * d,  |d| <= 1
+    x(t_k) in  P(d) + G [-1, 1]^m,     q = q_c + radius * d,  |d| <= 1
 
 As in `lohner`, with polynomials of degree two or more: what bends over the box is followed instead of bounded. P is carried
-through each step by `TaylorModelAlgebra`; the rest by the mean value form in coordinates that turn with the flow.
+through each step by `TaylorModelAlgebra`; the rest, a zonotope, by the mean value form.
 
 A Taylor model is a number that is known as a polynomial of the unknowns plus an interval: its coefficients are plain numbers,
 and what rounding, truncation and cut-off terms leave open goes into the interval. All operations work on many boxes at once,
@@ -24,14 +24,17 @@ from dynident.errors import NotSupported, ProblemError
 from dynident.set_membership.flows.boxes import IntervalStep, stack_rows
 from dynident.set_membership.flows.interval_automaton import VariableLayout, at_start
 from dynident.set_membership.flows.lohner import (
+    PATIENT_TRIES,
     ROUNDING,
     LohnerFlow,
     OutputEnclosure,
+    carry_zonotope,
     follow_steps,
     jacobian_by_rows,
     midpoint_radius,
-    rotate_qr,
     within_known,
+    zonotope_reach,
+    zonotope_reach_along,
 )
 from dynident.set_membership.flows.mode_flow import FlowOptions, ModeFlow
 from dynident.set_membership.intervals import IntervalKernel, make_interval_kernel
@@ -59,7 +62,7 @@ class TaylorModelAlgebra:
         pairs = [(i, j, place.get(tuple(a + b for a, b in zip(m, n, strict=True)), -1))
                  for (i, m), (j, n) in itertools.product(enumerate(self.monomials), repeat=2)]
         self._kept = np.array([p for p in pairs if p[2] >= 0]).T
-        self._cut = np.array([p[:2] for p in pairs if p[2] < 0]).reshape(-1, 2).T
+        self._cut = np.array([p[:2] for p in pairs if p[2] < 0], int).reshape(-1, 2).T
         self._target = np.zeros((len(self.monomials), self._kept.shape[1]))
         self._target[self._kept[2], np.arange(self._kept.shape[1])] = 1.0
         self._even = np.array([all(e % 2 == 0 for e in m) for m in self.monomials])[:, None]
@@ -191,11 +194,10 @@ def make_flow(layout: VariableLayout, rate: casadi.Function, output: casadi.Func
 
 @dataclass(frozen=True, eq=False)
 class _TaylorModelState:
-    """A polynomial per state, and q [-w, w]; boxes last."""
+    """A polynomial per state, and g [-1, 1]^m; boxes last."""
 
     polynomials: tuple[TaylorModel, ...]  # without open parts
-    q: np.ndarray  # (states, states, boxes)
-    w: np.ndarray  # (states, boxes)
+    g: np.ndarray  # (states, columns, boxes)
     known: Interval | None = None
 
 
@@ -213,22 +215,23 @@ class TaylorModelFlow:
         self.output = make_interval_kernel(s.function(y), rigorous)
         self.output_jacobian = make_interval_kernel(s.function(casadi.jacobian(y, s.x)), rigorous)
 
-    def enclose_outputs(self, lo: np.ndarray, hi: np.ndarray, steps: Sequence[IntervalStep], substeps: int = 1,
-                        known: Interval | None = None) -> OutputEnclosure:
+    def enclose_outputs(self, lo: np.ndarray, hi: np.ndarray, steps: Sequence[IntervalStep],
+                        substeps: Sequence[int] = (), known: Interval | None = None) -> OutputEnclosure:
         """As `LohnerFlow.enclose_outputs`: along `steps`, the first sample being the begin."""
         n, boxes = self.layout.states, lo.shape[1]
         centre = midpoint((lo, hi))
         radius = np.maximum(hi - centre, centre - lo) * (1 + ROUNDING) + TINY
         run = _TaylorModelRun(self, centre, radius)
-        state = _TaylorModelState(tuple(run.unknowns[:n]), np.tile(np.eye(n)[:, :, None], boxes), np.zeros((n, boxes)))
-        return OutputEnclosure(centre, radius, *follow_steps(
+        state = _TaylorModelState(tuple(run.unknowns[:n]), np.zeros((n, 0, boxes)))
+        a, offset, error, low, high = follow_steps(
             state, steps, substeps, known, run.advance,
-            lambda state, step: (*run.enclose_output(state, step), *run.hull(state))))
+            lambda state, step: (*run.enclose_output(state, step), *run.hull(state)))
+        return OutputEnclosure(centre, radius, a, offset, error, low, high)
 
 
 def _rest_radius(state: _TaylorModelState) -> np.ndarray:
-    """(states, boxes) how far Q [-w, w] goes."""
-    return np.einsum("ijb,jb->ib", np.abs(state.q), state.w) * (1 + ROUNDING) + TINY
+    """(states, boxes) how far the rest goes."""
+    return zonotope_reach(state.g) + TINY
 
 
 class _TaylorModelRun:
@@ -254,9 +257,9 @@ class _TaylorModelRun:
         return np.array([r[0] for r in ranges]), np.array([r[1] for r in ranges])
 
     def _around(self, state: _TaylorModelState) -> Interval:
-        """A convex set that holds P(d) and P(d) + Q r for all that keep what is known: a derivative is met there.
+        """A convex set that holds P(d) and P(d) + G r for all that keep what is known: a derivative is met there.
 
-        P(d) is then at most as far from what is known as Q r reaches.
+        P(d) is then at most as far from what is known as G r reaches.
         """
         low, high = self.hull(state)
         reach = _rest_radius(state)
@@ -277,7 +280,7 @@ class _TaylorModelRun:
         layout, step_flow, n = self.flow.layout, self.flow.mode_flow, self.flow.layout.states
         lo, hi = self._rows(self._around(state), step)
         models = self._models(state, (lo, hi))
-        lo[layout.enclosure_rows], hi[layout.enclosure_rows] = step_flow.enclose_step(lo, hi)
+        lo[layout.enclosure_rows], hi[layout.enclosure_rows] = step_flow.enclose_step(lo, hi, PATIENT_TRIES)
         rest = step_flow.remainder.evaluate(lo, hi)
         ends = [self.algebra.evaluate_tape(kernel.tape, models)[0] for kernel in step_flow.polynomial]
         slope, spread = midpoint_radius(jacobian_by_rows(step_flow.jacobian.evaluate(lo, hi), layout.unknowns))
@@ -292,8 +295,7 @@ class _TaylorModelRun:
             polynomials.append(TaylorModel(coefficients, (0 * shift, 0 * shift)))
         reach = _rest_radius(state)
         rest_ = (rest_ + np.einsum("ijb,jb->ib", spread, reach)) * (1 + ROUNDING) + TINY
-        a = np.einsum("ijb,jkb->ikb", slope, state.q)
-        return _TaylorModelState(tuple(polynomials), *rotate_qr(state.q, state.w, a, slope, rest_))
+        return _TaylorModelState(tuple(polynomials), carry_zonotope(slope, state.g, rest_))
 
     def enclose_output(self, state: _TaylorModelState, step: IntervalStep) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(outputs, unknowns, boxes), (outputs, boxes), (outputs, boxes): the row of a sample."""
@@ -302,9 +304,7 @@ class _TaylorModelRun:
         found = self.algebra.evaluate_tape(self.flow.output.tape, self._models(state, rows))
         slope, spread = midpoint_radius(jacobian_by_rows(self.flow.output_jacobian.evaluate(*rows), n))
         reach = _rest_radius(state)
-        rotated = np.abs(np.einsum("ijb,jkb->ikb", slope, state.q)) + ROUNDING * np.einsum(
-            "ijb,jkb->ikb", np.abs(slope), np.abs(state.q))
-        error = np.einsum("ijb,jb->ib", rotated, state.w) + np.einsum("ijb,jb->ib", spread, reach)
+        error = zonotope_reach_along(slope, state.g) + np.einsum("ijb,jb->ib", spread, reach)
         a, offset = np.zeros((len(found), k, boxes)), np.zeros((len(found), boxes))
         variables = 1 + np.arange(self.open_rows.size)
         for i, y in enumerate(found):
