@@ -93,6 +93,7 @@ INTEGER_TOLERANCE = 2e-3  # a coefficient of a null direction this close to an i
 INVARIANT = 1e-5  # of its terms; a function that changes by less along a direction is constant along it (derivatives: 1e-8)
 SAME_OUTPUTS = 1e-5  # of what an unknown alone would change; values that change the outputs by less are indistinguishable: the
 # first digits printed of them are as exact
+SAME_OUTPUTS_BY_DIFFERENCES = 1e-4  # the same where the direction itself was found by differences, whose error bends it
 OUTPUT_ROUNDING = 1e-11  # of the outputs; a change below it is the rounding of two simulations
 SEEN_OUTPUTS = 1e-8  # of the outputs; a change above it is one, whatever the noise
 FAINT_ROW = 1e-7  # of the largest sensitivity so far in a record; below it a row is rounding of what came before
@@ -206,6 +207,7 @@ RADAU_TOLERANCE = 1e-8  # relative to each state; the error of radau5 is a tenth
 SEEN_ABOVE_NOISE = 4.0  # times the noise of a simulation; a smaller change of the outputs is none that was seen
 DERIVATIVE_AGREES = 1e-4  # relative, beside what the difference itself is wrong by; some models make their own by differences
 DIFFERENCE_CONFIRMS = 1e-3  # relative; a difference that is wrong by more can confirm nothing
+SOLVER_ERROR_HARMLESS = 0.1  # standard errors by which a tenth of the tolerance of a hidden solver may move an estimate
 DERIVATIVE_REFUTED = 10.0  # times what a difference is wrong by; a derivative that disagrees with it by more is wrong
 
 # -- FMUs (the first three stand in model_exchange.c as well)

@@ -80,7 +80,8 @@ def source_of(model: Reference, version: int) -> str:
     rates = [where[v.name] + i for v in model.variables if v.of for i in range(size[v.of])]
     head = [f"#define FMI {version}", f"#define NX {len(states)}", f"#define NZ {model.indicators}", f"#define NV {at}",
             f"#define SOLVER_STEP {model.solver_step!r}", f'#define TOKEN "{{{model.name}}}"',
-            "typedef struct { double v[NV + 1], time, begin, stop, next_event; long steps; int continuous; } Model;",
+            "typedef struct { double v[NV + 1], time, begin, stop, next_event, tolerance, step; long steps;",
+            "                 int continuous; } Model;",
             *(f"static const int {name}[] = {{{', '.join(map(str, [*values, 0]))}}};" for name, values in (
                 ("AT", places), ("LENGTH", lengths), ("STATE", states), ("RATE", rates))),
             *(f"enum {{ at_{macro(n)} = {i} }};\n#define {macro(n)}_ m->v[at_{macro(n)}]" for n, i in where.items())]
@@ -263,6 +264,17 @@ NAMED = Reference("Named", (
     V("label", "parameter", "fixed", "Set me!", "String", "exact"), V("x", "output", start=1.0, initial="exact"),
     V("der_x", of="x"), V("local_gain", "local", "continuous", 2.0, initial="exact"), V("letters", "output")), """
 static void compute(Model *m) { der_x_ = -local_gain_ * x_; letters_ = label_; }
+""" + NO_EVENTS + NO_SLOPES)
+PENDULUM = Reference("FrictionPendulum", (
+    V("angle", "output", start=1.0, initial="exact"), V("der_angle", of="angle"),
+    V("rate", "output", start=0.0, initial="exact"), V("der_rate", of="rate"),
+    V("inertia", "parameter", "fixed", 1.0, initial="exact"),
+    V("friction", "parameter", "fixed", 0.3, initial="exact")), """
+#define ADAPTIVE
+static void compute(Model *m) {
+  der_angle_ = rate_;
+  der_rate_ = (-9.81 * sin(angle_) - friction_ * tanh(rate_ / 0.05)) / inertia_;
+}
 """ + NO_EVENTS + NO_SLOPES)
 SINGLE = Reference("Single", (
     V("gain", "parameter", "tunable", 1.5, "Float32", "exact"), V("small", "parameter", "tunable", 7, "UInt8", "exact"),

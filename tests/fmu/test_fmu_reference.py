@@ -77,12 +77,13 @@ def test_an_fmu_that_asks_for_the_end_is_obeyed(version):
         run(made.STAIR, version, di.Experiment(np.arange(0, 12.0, 0.5)))
 
 
-def test_a_step_of_co_simulation_that_asks_for_the_end_is_obeyed(monkeypatch):
+@BOTH
+def test_a_step_of_co_simulation_that_asks_for_the_end_is_obeyed(version, monkeypatch):
     for compiler in ("", "none"):
         if compiler:
             monkeypatch.setenv("DYNIDENT_CC", compiler)
         with pytest.raises(di.DynidentError, match="at t = 9: the FMU asked to end the simulation"):
-            run(made.STAIR, 3, di.Experiment(np.arange(0, 12.0, 0.5)), kind="co_simulation")
+            run(made.STAIR, version, di.Experiment(np.arange(0, 12.0, 0.5)), kind="co_simulation")
 
 
 @BOTH

@@ -30,7 +30,7 @@ from dynident.integrators.grid import Grid
 from dynident.parallel.tasks import map_ordered
 from dynident.problem.problem import Problem
 from dynident.transcription.shooting import ExperimentData
-from dynident.transcription.simulators import Simulator
+from dynident.transcription.simulators import Simulator, SimulatorIntegrator
 
 CACHED_SIMULATIONS = 64  # simulations kept for who asks again: weights change, outputs do not
 MIN_RELATIVE_SIZE = 1e-3  # a value that happens to be near 0 is moved as if it were this fraction of its scale at least, and
@@ -55,6 +55,7 @@ class DifferenceKnowledge:
     check: DerivativeCheck
     noise: float | None = None  # relative; measured before the first derivative
     influence: np.ndarray | None = None  # per unknown, from the last derivative
+    column_error: float = 0.0  # relative, of the worst column by differences that was seen
 
 
 class EvaluationCache:
@@ -74,6 +75,10 @@ class EvaluationCache:
         self.learnt = DifferenceKnowledge(self.model_derivatives.unchecked())
         self._outputs: OrderedDict[tuple[bytes, bytes], Outputs] = OrderedDict()
         self._jacobians: OrderedDict[tuple[bytes, bytes], Outputs] = OrderedDict()
+
+    @property
+    def integrator(self) -> SimulatorIntegrator:
+        return SimulatorIntegrator(self.simulator.integrator, self.simulator.hidden_solver)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -132,7 +137,8 @@ class EvaluationCache:
         columns = [own[i] if i in own else differences[i].derivative for i in range(values.size)]
         whole = max(point.length(point.base), np.finfo(float).tiny)
         influence = np.array([point.length(column) for column in columns]) * point.size / whole
-        self.learnt = replace(self.learnt, check=check, influence=influence)
+        errors = [(c.noise + c.truncation) / c.length for c in differences.values() if c.seen]
+        self.learnt = replace(self.learnt, check=check, influence=influence, column_error=max(errors, default=0.0))
         made = tuple(np.ascontiguousarray(np.stack([c[e] for c in columns], axis=-1)) if columns else
                      np.zeros((*point.base[e].shape, 0)) for e in range(len(grids)))
         self._jacobians.clear()

@@ -10,6 +10,7 @@ import numpy as np
 
 from dynident.black_box.finite_differences import SEED
 from dynident.black_box.setup import BlackBoxTranscription
+from dynident.black_box.solver_error import MAX_REFITS, check_solver
 from dynident.errors import DynidentError, SimulationDiverged
 from dynident.estimate.estimate import Estimate
 from dynident.linalg.finite_problem import Variables
@@ -42,7 +43,22 @@ def run(given: BlackBoxTranscription, report: Callable[..., object]) -> BlackBox
     again, more = recheck_derivatives(start, estimate)
     if again is not None:
         estimate = fit(again, given.problem, report)
-    return BlackBoxRun(estimate, given, searched, (*notes, *past_note(given.problem), *more))
+    used, estimate, about_solver = refit_by_tighter_solver(again or start, estimate, report)
+    return BlackBoxRun(estimate, used, searched, (*notes, *past_note(given.problem), *more, *about_solver))
+
+
+def refit_by_tighter_solver(transcription: BlackBoxTranscription, estimate: Estimate, report: Callable[..., object]
+                            ) -> tuple[BlackBoxTranscription, Estimate, tuple[str, ...]]:
+    """Until a tenth of the tolerance of a solver inside no longer matters; how often, and what is left, the notes say."""
+    notes: tuple[str, ...] = ()
+    for _ in range(MAX_REFITS if estimate.converged else 0):
+        found = check_solver(transcription, estimate)
+        notes += found.notes
+        if found.again is None:
+            break
+        transcription = found.again
+        estimate = fit(transcription, transcription.problem, report)
+    return transcription, estimate, notes
 
 
 def _with_dead_times(given: BlackBoxTranscription) -> tuple[BlackBoxTranscription, tuple[str, ...]]:

@@ -40,13 +40,6 @@ if TYPE_CHECKING:
     from dynident.black_box.method import LeastSquares
 
 
-@dataclass(frozen=True)
-class SimulatorIntegrator:
-    """What integrates inside of the box, by name."""
-
-    name: str
-
-
 class BlackBoxProblem:
     """The finite problem of a black box: no equalities, dense columns by differences.
 
@@ -58,7 +51,7 @@ class BlackBoxProblem:
     def __init__(self, problem: Problem, cache: EvaluationCache, substeps: int, std: Mapping[str, float],
                  loss: str = "squared", start_values: Sequence[float] | np.ndarray | None = None):
         self.problem, self.cache, self.substeps, self.loss, self.std = problem, cache, substeps, loss, std
-        self.integrator = SimulatorIntegrator(cache.simulator.integrator)
+        self.integrator = cache.integrator
         self.objective = Objective(problem, loss)
         self.start_values = self.objective.start_values if start_values is None else np.asarray(start_values, float)
         self.records = [ExperimentData(problem, e, 1, substeps, std) for e in range(len(problem.experiments))]
@@ -92,6 +85,11 @@ class BlackBoxProblem:
         """Length of what the simulation's own noise adds to the weighted residuals."""
         size = float(np.sqrt(sum(np.sum((r.measured * r.weight) ** 2) for r in self.records)))
         return (self.cache.learnt.noise or 0.0) * size
+
+    @property
+    def jacobian_error(self) -> float:
+        """Relative error of the columns that are differences, the largest."""
+        return self.cache.learnt.column_error
 
     def start(self) -> Variables:
         return Variables(self.coordinates.coordinates(self.start_values), tuple(np.zeros((0, 0)) for _ in self.records))
@@ -216,7 +214,7 @@ class BlackBoxTranscription:
         return self.method.chooses_integrator
 
     def make_integrator(self) -> Any:
-        return SimulatorIntegrator(self.cache.simulator.integrator)
+        return self.cache.integrator
 
     def transcribe(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> BlackBoxProblem:
         return BlackBoxProblem(problem, self.cache, substeps, noise_std, self.loss, self.start_values)

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import io
 import sys
+import warnings
 from collections.abc import Sequence
+from typing import TextIO
 
 import typer
 
@@ -79,9 +81,18 @@ def main(arguments: list[str] | None = None) -> None:
             stream.reconfigure(errors="replace")  # a terminal that knows no ± gets a ?, not an error
     debug = "--debug" in given
     given = ["--debug"] * debug + [a for a in given if a != "--debug"]  # accepted before and after the command
-    with noted_interrupts() as interrupts:
+    with noted_interrupts() as interrupts, warnings.catch_warnings():
+        if not debug:
+            warnings.showwarning = _say_warning
         code = _run(given, debug, interrupts)
     sys.exit(code)
+
+
+def _say_warning(message: Warning | str, category: type[Warning], filename: str, lineno: int, file: TextIO | None = None,
+                 line: str | None = None) -> None:
+    """Our own words as a line; those of Python, NumPy and other libraries are shown with --debug, as they are."""
+    if category is UserWarning:
+        print_error(str(message))
 
 
 def _run(arguments: list[str], debug: bool, interrupts: Sequence[int]) -> int:

@@ -214,7 +214,8 @@ def directions_of(spec: SimulationSpec, columns: Sequence[int]) -> DirectionalRe
 
 def to_exception(instance: FmuInstance, inputs: FmuInputs, failure: StepFailure) -> SimulationFailed:
     time, status = float(inputs.time[failure.node]), failure.status
-    call = StepCall.TERMINATED if status == ASKED_TO_END else failure.call
+    over = status == ASKED_TO_END or (failure.call == StepCall.STEP and instance.asked_to_end(status))
+    call = StepCall.TERMINATED if over else failure.call
     if call == StepCall.NOT_FINITE:
         why = _output_sentence(instance, status)
     elif call == StepCall.STATE_NOT_FINITE:

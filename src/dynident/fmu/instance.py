@@ -16,6 +16,7 @@ from dynident.fmu.simulation_spec import ReferenceGroup, SimulationSpec, group_r
 from dynident.fmu.stepping_compiled import stepping_library
 
 STATUS = ("OK", "warning", "discard", "error", "fatal error", "pending")  # of FMI, in the order of its codes
+TERMINATED2 = 3  # fmi2Terminated, a kind of status
 INSTANCE_NAME = b"dynident"
 MAX_MESSAGES = 1000  # of an instance that are kept
 
@@ -140,6 +141,17 @@ class FmuInstance:
 
     def terminate(self) -> None:
         self.call("Terminate")
+
+    def asked_to_end(self, status: int) -> bool:
+        """Whether a communication step of FMI 2.0 that was discarded says that the simulation is over."""
+        if self.version != 2 or STATUS[status:status + 1] != ("discard",):
+            return False
+        over = number()
+        try:
+            told = self.function("GetBooleanStatus", pointer, number, pointer, needed=False)
+        except SimulationFailed:
+            return False
+        return told(self.handle, TERMINATED2, ctypes.addressof(over)) == 0 and bool(over.value)
 
     # values
 

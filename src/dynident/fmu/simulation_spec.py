@@ -85,7 +85,7 @@ class StepSettings:
     exchange: bool
     scheme: str  # of Model Exchange
     settle_first: bool = False  # Co-Simulation: a settling step at the first sample
-    settle: bool = False  # Co-Simulation: a settling step with the input of each sample
+    settle: bool = False  # Co-Simulation: a settling step with the input of each sample, where outputs may follow it at once
     input_at_end: bool = False  # Co-Simulation: the last sub-step has the input of the sample at its end
     equal: bool = False  # Co-Simulation: every communication step of the same length
     input_events: bool = False  # Model Exchange: inputs may jump at samples
@@ -97,7 +97,7 @@ class StepSettings:
             jumps = bool(np.any(inputs.u_end != inputs.u_node[1:]))
             return cls(True, spec.scheme, input_events=discrete or (jumps and not spec.differentiable))
         any_length, feedthrough = spec.variable_steps, spec.alignment == "feedthrough"
-        return cls(False, spec.scheme, settle_first=any_length, settle=any_length and not feedthrough,
+        return cls(False, spec.scheme, settle_first=any_length, settle=any_length and not feedthrough and spec.feedthrough,
                    input_at_end=feedthrough or (not any_length and spec.feedthrough), equal=not any_length)
 
 

@@ -16,12 +16,14 @@ from dynident.errors import ProblemError, SimulationDiverged, SimulatorLost
 from dynident.fmu.in_process import InProcessSimulator
 from dynident.fmu.instance import MAX_MESSAGES, SimulationFailed
 from dynident.fmu.process import IsolatedSimulator
-from dynident.fmu.simulation_spec import FmuInputs, SimulationSpec, equal_steps
+from dynident.fmu.simulation_spec import ALIGNMENTS, FmuInputs, SimulationSpec, equal_steps
+from dynident.tolerances import FMU_TIGHTEST_TOLERANCE
 
 if TYPE_CHECKING:
     from dynident.fmu.model import FmuModel
 
 MAX_QUOTED_MESSAGES = 3  # messages of an FMU in a report; its log keeps them all
+TIGHTENING = 0.1  # of a tolerance, to see whether it matters
 MAX_CRASHES = 3  # at different values; then the FMU is called broken
 
 
@@ -73,10 +75,12 @@ class FmuRecordSimulator:
     adaptive = False
     thread_safe = True  # each thread has an instance of its own
 
-    def __init__(self, model: FmuModel, declared: Iterable[str]):
+    def __init__(self, model: FmuModel, declared: Iterable[str], keeps_tolerance: bool | None = None):
         self.model, self.declared, self.static = model, tuple(declared), model.static
+        given = model.options["tolerance"] is not None
+        self.keeps_tolerance = given if keeps_tolerance is None else keeps_tolerance
         exchange, integrator = model.kind == "model_exchange", model.options["integrator"]
-        self.own_process = not model.options["trusted"]
+        self.own_process, self.hidden_solver = not model.options["trusted"], not exchange
         self.integrator = integrator if exchange else "the FMU's own solver"
         self.stiff_alternative = f'FmuModel("{model.path.name}", integrator="radau")' if (
             exchange and integrator == "runge_kutta" and model.description.states) else ""
@@ -113,6 +117,18 @@ class FmuRecordSimulator:
             return self.simulator.derivatives(self._written(p, x0), grid, [int(i) for i in places])
         except SimulationFailed as error:
             raise _diverged(error) from None
+
+    def with_tighter_tolerance(self) -> FmuRecordSimulator | None:
+        tighter = TIGHTENING * self.model.tolerance
+        if not self.hidden_solver or tighter < FMU_TIGHTEST_TOLERANCE:
+            return None
+        return FmuRecordSimulator(self.model.with_options(tolerance=tighter), self.declared, self.keeps_tolerance)
+
+    def with_visible_solver(self) -> FmuRecordSimulator | None:
+        d = self.model.description
+        if not self.hidden_solver or "model_exchange" not in d.interfaces or "model_exchange" in d.missing:
+            return None
+        return FmuRecordSimulator(self.model.with_options(kind="model_exchange", alignment=ALIGNMENTS[0]), self.declared)
 
     def modes(self, p: np.ndarray, x0: np.ndarray, grid: Any) -> np.ndarray | None:
         return None

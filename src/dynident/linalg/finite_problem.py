@@ -193,6 +193,11 @@ class FiniteProblem(Protocol):
         """Length of what the simulation's own noise adds to the weighted residuals; 0 where it is exact to rounding."""
         ...
 
+    @property
+    def jacobian_error(self) -> float:
+        """Relative error of a column of the Jacobian that is made of differences; 0 where derivatives are exact."""
+        ...
+
     def start(self) -> Variables: ...
 
     def evaluate(self, point: Variables) -> Evaluation:

@@ -19,6 +19,7 @@ from dynident.estimate.estimate import Estimate, Trajectory, fit_percent
 from dynident.integrators.propagation import Propagation, mode_names
 from dynident.linalg.finite_problem import ResidualJacobian
 from dynident.methods.indistinguishable import confirmed_combinations, first_order
+from dynident.methods.rank_by_differences import covariance_by_differences
 from dynident.models.equations import EquationModel
 from dynident.problem.experiment import Experiment
 from dynident.problem.noise import LogNormal, logarithmic_mean, loss_and_weights
@@ -95,9 +96,11 @@ def build_direct_estimate(problem: Problem, method: Any, finite: SimulatedProble
     active = {name: "lower" if side < 0 else "upper"
               for name, side in zip(problem.names, outcome.active_bounds, strict=True) if side}
     tied, limits = (constraints or ActiveConstraints()).append_as_measurements(robust_linearization(at, finite.loss))
-    uncertainty = covariance_from(problem, tied, active, noise_estimated=bool(noise_std),
-                                  smallest=SINGULAR_VALUE if finite.simulation_noise else SINGULAR_VALUE_EXACT, limits=limits,
-                                  on_demand=True, quantisers=quantisers_of(problem, residuals), robust=finite.loss != "squared")
+    uncertainty = covariance_by_differences(
+        finite, at, lambda smallest: covariance_from(
+            problem, tied, active, noise_estimated=bool(noise_std), smallest=smallest, limits=limits, on_demand=True,
+            quantisers=quantisers_of(problem, residuals), robust=finite.loss != "squared"),
+        SINGULAR_VALUE if finite.simulation_noise else SINGULAR_VALUE_EXACT)
     if uncertainty.combinations and isinstance(problem.model, EquationModel):  # simulations confirm them at an optimum only
         told = uncertainty.combinations
         uncertainty = replace(uncertainty, combinations=confirmed_combinations(problem, at.values, active, told)

@@ -109,6 +109,7 @@ class RelaxedShooting:
         self.names = shooting.names + tuple(f"node {k}" for k in range(scale.size))
         self.residual_count, self.rounding_cost = shooting.residual_count, shooting.rounding_cost
         self.jacobian_is_cheap, self.simulation_noise = shooting.jacobian_is_cheap, shooting.simulation_noise
+        self.jacobian_error = shooting.jacobian_error
         self.node_step_norm, self.counts = shooting.node_step_norm, shooting.counts
         places = self.problem_unknowns + np.arange(scale.size).reshape(-1, self.nx)
         ends = np.cumsum([0, *(len(n) for n in initial.nodes)])

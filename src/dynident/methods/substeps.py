@@ -12,6 +12,7 @@ from dynident.integrators.propagation import Propagation
 from dynident.integrators.scheme import Adaptive
 from dynident.linalg.finite_problem import Variables
 from dynident.tolerances import INTEGRATION_EXACT, INTEGRATION_TOLERANCE
+from dynident.transcription.simulators import HALVINGS_TO_STALL, SimulatorIntegrator, halving_stalls
 from dynident.transcription.transcribed_problem import SimulatedProblem
 
 MOST = 64
@@ -27,7 +28,10 @@ def integration_error(finite: SimulatedProblem, finer: SimulatedProblem, point: 
     result is then that of a single segment, however the record is cut. Raises SimulationDiverged where the simulation itself is
     lost, which no other number of steps will mend.
     """
-    change, size = weighted_change(finite, finer, point, linked)
+    return _relative_to_harmless(*weighted_change(finite, finer, point, linked), level)
+
+
+def _relative_to_harmless(change: float, size: float, level: float) -> float:
     with np.errstate(over="ignore", invalid="ignore"):
         length = change / max(INTEGRATION_TOLERANCE * level, INTEGRATION_EXACT * size)
     return float(length) if np.isfinite(length) else np.inf
@@ -76,9 +80,14 @@ def choose_substeps(make: Callable[[int], SimulatedProblem], point: Variables | 
     count, finite = 1, make(1)
     if isinstance(finite.integrator, Adaptive):
         return 1, 0.0
+    hidden, changes = isinstance(finite.integrator, SimulatorIntegrator) and finite.integrator.hidden, []
     while True:
         finer = finite.with_substeps(2 * count)
-        error = integration_error(finite, finer, finite.start() if point is None else point, level, linked)
+        change, size = weighted_change(finite, finer, finite.start() if point is None else point, linked)
+        error = _relative_to_harmless(change, size, level)
+        changes.append(change / size if size > 0 else np.inf)
         if error <= 1 or count == MOST:
             return count, error
+        if hidden and halving_stalls(changes):  # noise of a solver inside: no more steps than where it began
+            return count // 2 ** (HALVINGS_TO_STALL - 1), error
         count, finite = 2 * count, finer

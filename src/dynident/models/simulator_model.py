@@ -199,6 +199,8 @@ class CallableSimulator:
     """A user's function along the records of a problem."""
 
     adaptive = True  # its steps are its own
+    hidden_solver = True
+    keeps_tolerance = False
     static = False
     stiff_alternative = ""
     notes: tuple[str, ...] = ()
@@ -241,6 +243,12 @@ class CallableSimulator:
                 whole = self._column("jacobian", returned, name, (count, len(names)))
                 found[grid.offset:, j] = whole[:, [int(i) for i in by_parameters]]
         return found
+
+    def with_tighter_tolerance(self) -> None:
+        return None
+
+    def with_visible_solver(self) -> None:
+        return None
 
     def modes(self, p: np.ndarray, x0: np.ndarray, grid: Any) -> np.ndarray | None:
         return None

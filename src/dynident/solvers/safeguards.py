@@ -67,7 +67,7 @@ def find_piecewise_constant(finite: FiniteProblem, outcome: SolverResult, which:
             except SimulationDiverged:
                 continue
             reached = outcome.evaluation
-            change = abs(restarted.cost - reached.cost) / max(reached.squares, finite.rounding_cost)
+            change = abs(restarted.cost - reached.cost) / (max(reached.squares, finite.rounding_cost) or 1.0)  # a dead channel
             change += abs(restarted.max_defect - reached.max_defect)
             if change > SAME_COST:
                 piecewise_constant[i] = bool(_zero_sensitivity(finite, point)[i])

@@ -38,8 +38,13 @@ def residual_std(cost: float, finite: FiniteProblem) -> float:
 
 
 def noise_floor(cost: float, finite: FiniteProblem) -> float:
-    """Below this length the simulation's own noise hides whether a step helps; 0 where it has none."""
-    return step_in_standard_errors(2 * np.sqrt(cost) * finite.simulation_noise + finite.simulation_noise**2, cost, finite)
+    """Below this length the simulation's own noise hides whether a step helps; 0 where it has none.
+
+    The noise e changes the cost |r|^2 by 2 r.e + |e|^2. The residuals r at a fit know nothing of e, so that r.e is of the size
+    of one residual times |e|, and not of the length of all of them.
+    """
+    noise = finite.simulation_noise
+    return step_in_standard_errors(2 * residual_std(cost, finite) * noise + noise**2, cost, finite)
 
 
 def step_in_standard_errors(gain: float, cost: float, finite: FiniteProblem) -> float:

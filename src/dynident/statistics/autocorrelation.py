@@ -353,6 +353,7 @@ def _expected(noise: ColouredNoise, fitted: BlockRows) -> list[np.ndarray]:
     return expected
 
 
+@np.errstate(over="ignore", divide="ignore", invalid="ignore")  # squares of squares
 def effective_dof(noise: ColouredNoise, basis: BlockRows, gain: Callable[[np.ndarray], np.ndarray],
                   one_minus_leverage: np.ndarray) -> np.ndarray:
     """(unknowns,) degrees of freedom of each variance, from how well its noise model is known (Satterthwaite).
@@ -374,8 +375,7 @@ def effective_dof(noise: ColouredNoise, basis: BlockRows, gain: Callable[[np.nda
         if not np.any(alone):
             continue
         variance += np.sum((block.entries[alone] @ gain(block.columns).T) ** 2, axis=0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.maximum(np.where(doubt > 0, 2 * variance**2 / doubt, np.inf), FEWEST_VARIANCE_DOF)
+    return np.maximum(np.where(doubt > 0, 2 * variance**2 / doubt, np.inf), FEWEST_VARIANCE_DOF)
 
 
 def _memory(model: Autoregression, span: int) -> int:

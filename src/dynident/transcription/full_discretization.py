@@ -54,7 +54,7 @@ def on_plain_grid(problem: Problem, index: int, grid: Grid) -> SplitGrid:
 class FullDiscretization:
     """The finite problem of full discretization; see Point for how states and stages stand in its nodes."""
 
-    simulation_noise = 0.0
+    simulation_noise = jacobian_error = 0.0
     jacobian_is_cheap = True
 
     def __init__(self, problem: Problem, integrator: Explicit | Implicit, steps_per_sample: int, std: Mapping[str, float],

@@ -57,7 +57,8 @@ class WeightedData:
             self.weight[places, j] = np.where(seen[places, j], weight, 0.0)
         self.complete = bool(np.all(self.weight > 0))
         self.count = int(np.count_nonzero(self.weight))  # of measured values
-        self.squares = float(np.sum((self.measured * self.weight) ** 2))  # of these, weighted
+        with np.errstate(over="ignore"):  # of errors that were said to be next to none
+            self.squares = float(np.sum((self.measured * self.weight) ** 2))  # of these, weighted
 
     def residuals(self, outputs: np.ndarray) -> np.ndarray:
         if self.complete:

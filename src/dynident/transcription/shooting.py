@@ -167,6 +167,8 @@ class Shooting:
         vars(changed).update(changes)
         return changed
 
+    jacobian_error = 0.0
+
     @property
     def simulation_noise(self) -> float:
         """What an integrator that chooses its own steps adds to the weighted residuals; no other adds any."""

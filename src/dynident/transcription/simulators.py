@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -21,6 +22,17 @@ from dynident.problem.problem import Problem
 from dynident.tolerances import STEP_HALVING_TOLERANCE
 
 MOST_SUBSTEPS = 1024  # per sample
+HALVINGS_TO_STALL = 3  # changes by halved steps that are compared
+STALLED_HALVING = 0.7  # of the change before: a scheme of first order leaves half of it
+NOISE_OF_HALVING = 1e-3  # of the largest value; a larger change is no noise
+
+
+@dataclass(frozen=True)
+class SimulatorIntegrator:
+    """What integrates inside of a simulator, by name."""
+
+    name: str
+    hidden: bool = False  # it takes steps of its own between those that it is asked for, which halving these does not mend
 
 
 class Simulator(Protocol):
@@ -34,6 +46,11 @@ class Simulator(Protocol):
     @property
     def adaptive(self) -> bool:
         """Whether it chooses its own steps."""
+        ...
+
+    @property
+    def hidden_solver(self) -> bool:
+        """Whether a solver out of sight takes steps of its own between those that it is asked for."""
         ...
 
     @property
@@ -73,6 +90,19 @@ class Simulator(Protocol):
         """Of the outputs by parameters and initial states at these places, (nodes, outputs, places)."""
         ...
 
+    @property
+    def keeps_tolerance(self) -> bool:
+        """Whether the tolerance of the solver inside was given, and is not ours to change."""
+        ...
+
+    def with_tighter_tolerance(self) -> Simulator | None:
+        """The same with a tenth of the tolerance of the solver inside; None where that is not to be had."""
+        ...
+
+    def with_visible_solver(self) -> Simulator | None:
+        """The same model by an integrator of ours instead of the solver inside; None where that is not to be had."""
+        ...
+
     def modes(self, p: np.ndarray, x0: np.ndarray, grid: Grid) -> np.ndarray | None:
         """The name of the mode that holds from each node on; None for a model without modes."""
         ...
@@ -90,6 +120,7 @@ class SimulatedModel(Protocol):
 class EquationSimulator:
     """Equations, integrated by one of our integrators."""
 
+    hidden_solver = keeps_tolerance = False
     thread_safe = False
     own_process = False
     has_derivatives = False  # as a black box; shooting differentiates equations
@@ -108,6 +139,12 @@ class EquationSimulator:
     def derivatives(self, p: np.ndarray, x0: np.ndarray, grid: Grid, by_parameters: np.ndarray, by_initials: np.ndarray
                     ) -> np.ndarray:
         raise NotImplementedError
+
+    def with_tighter_tolerance(self) -> Simulator | None:
+        return None
+
+    def with_visible_solver(self) -> Simulator | None:
+        return None
 
     def modes(self, p: np.ndarray, x0: np.ndarray, grid: Grid) -> np.ndarray | None:
         if not self.model.hybrid:
@@ -167,18 +204,29 @@ class RefinedSimulation:
 
 def refine_steps(simulator: Simulator, p: np.ndarray, x0: np.ndarray, grid: Grid) -> RefinedSimulation:
     """Simulate with steps that are halved until nothing changes; an adaptive integrator is asked once. Raises
-    SimulationDiverged where there is no result with the shortest steps, or the simulator was lost."""
+    SimulationDiverged where there is no result with the shortest steps, or the simulator was lost. Where it is the error of a
+    hidden solver that each halving shows anew, halving ends."""
     count, fine = 1, grid.with_substeps(1)
     signals, change = _signals(simulator, p, x0, fine, simulator.adaptive), 0.0
+    changes: list[float] = []
     while count < MOST_SUBSTEPS and not simulator.adaptive:
         count *= 2
         fine = grid.with_substeps(count)
         before, signals = signals, _signals(simulator, p, x0, fine, count >= MOST_SUBSTEPS)
         change = _relative_change(before, signals)
-        if change <= STEP_HALVING_TOLERANCE:
+        changes.append(change)
+        if change <= STEP_HALVING_TOLERANCE or (simulator.hidden_solver and signals is not None and halving_stalls(changes)):
             break
     assert signals is not None  # the last one raises
     return RefinedSimulation(*signals, fine, change)
+
+
+def halving_stalls(changes: Sequence[float]) -> bool:
+    """Whether halved steps go on to change a simulation by as much, and little: the error of any scheme would fall, so that
+    this is noise of a solver inside."""
+    last = changes[-HALVINGS_TO_STALL:]
+    falls = any(b < STALLED_HALVING * a for a, b in pairwise(last))
+    return len(last) == HALVINGS_TO_STALL and not falls and max(last) <= NOISE_OF_HALVING
 
 
 def _signals(simulator: Simulator, p: np.ndarray, x0: np.ndarray, grid: Grid, last: bool

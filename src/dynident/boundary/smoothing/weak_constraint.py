@@ -30,7 +30,7 @@ class WeakConstraintProblem:
     States whose initial value is an unknown with log=True are logarithms at every node: they are drifting parameters.
     """
 
-    simulation_noise = 0.0
+    simulation_noise = jacobian_error = 0.0
     jacobian_is_cheap = True
 
     def __init__(self, problem: Problem, integrator: Explicit | Implicit, steps: int, std: Mapping[str, float],
