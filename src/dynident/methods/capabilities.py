@@ -105,13 +105,11 @@ class Capabilities:
 
 def check_supports(problem: Problem, name: str, takes: Capabilities, fits: bool = True) -> None:
     """Raise NotSupported for the first feature of a problem that a method does not take; ProblemError for too few data."""
-    if fits and problem.underdetermined and problem.too_few_values:
-        raise ProblemError(problem.too_few_values)
     for feature, sentence in REFUSALS.items():
         if getattr(takes, feature) is Support.NO and (facts := FEATURES[feature](problem)) is not None:
             said = takes.refusals.get(feature, sentence)
             raise NotSupported(said.format(method=name, instead=takes.instead.get(feature, INSTEAD), **facts))
-    if takes.gaussian_noise is not Support.NO and problem.too_few_values:  # only a set may be larger than a point
+    if fits and takes.gaussian_noise is not Support.NO and problem.too_few_values:  # only a set may be larger than a point
         raise ProblemError(problem.too_few_values)
 
 
