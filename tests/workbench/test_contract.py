@@ -19,6 +19,7 @@ from dynident.io.readers.tables import READERS
 from dynident.methods.presets import METHODS
 from dynident.workbench.commands import methods
 from dynident.workbench.folder import RECORDS
+from dynident.workbench.session import Refused
 
 ENDLESS = {"kind": "multistart", "starts": 5000, "method": {"kind": "single_shooting"}}
 HOSTILE = '<img src=x onerror=alert(1)> "y"\' ]'
@@ -296,6 +297,38 @@ def test_a_record_becomes_a_problem_with_guessed_roles(servo):
     assert [(c["name"], c["unit"], c["role"]) for c in preview["columns"]] == [
         ("t", "ms", "time"), ("u", "V", "input"), ("angle", "rad", "output")]
     assert len(preview["rows"]) == 20
+
+
+FLEET = """\
+# one axis, many days
+[model]
+states = { x = "-k*x" }
+[record]
+time = "t"
+outputs = ["x"]
+[fleet]
+records = "days/{time}.csv"
+[parameters]
+k = { start = 1 }  # 1/s
+"""
+
+
+def test_one_record_of_a_fleet_opens_as_a_problem(servo):
+    (servo.folder / "days").mkdir(exist_ok=True)
+    (servo.folder / "days" / "1.csv").write_text("t,x\n0,1.0\n1,0.61\n2,0.37\n3,0.22\n")
+    (servo.folder / "fleet.toml").write_text(FLEET)
+    status, answer = servo.call("POST", "/api/open", {"file": "fleet.toml"})
+    assert status == 422
+    assert "--record FILE" in answer["says"]
+    servo.server.session.open_file("fleet.toml", "days/1.csv")
+    state = servo.state()
+    assert (state["file"], state["description"]["faults"]) == ("fleet-1.toml", [])
+    assert [r["samples"] for r in state["description"]["records"]] == [4]
+    assert state["text"].startswith("# one axis, many days\n")
+    assert "k = { start = 1 }  # 1/s" in state["text"]
+    for record in ("../days/1.csv", "nowhere.csv"):
+        with pytest.raises(Refused):
+            servo.server.session.open_file("fleet.toml", record)
 
 
 def test_a_hostile_column_name_is_a_name(servo):

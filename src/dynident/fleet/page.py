@@ -62,6 +62,7 @@ from the other records of its machine. A value that is only poorly known is no o
 {% endfor %}
 </tbody></table></div>
 {% if more %}<p class="hint">{{ more }} more are not listed here.</p>{% endif %}
+<p class="hint">To look at one record in the workbench: <code>dynident open FLEET.toml --record RECORD</code></p>
 {% else %}<p>No outliers.</p>{% endif %}
 """
 FAILURES = """

@@ -7,7 +7,7 @@ from pathlib import Path
 
 PROBLEMS = (".toml",)
 RECORDS = (".csv", ".txt", ".tsv", ".dat", ".asc", ".parquet", ".pq", ".feather", ".arrow", ".mat", ".npz", ".h5", ".hdf5",
-           ".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")  # the readers' list, which takes long to load; a test compares
+           ".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".mf4", ".mdf", ".tdms", ".mcap", ".bag", ".db3")  # a test compares
 DEEPEST = 2  # folders below the one that is open
 MOST_LISTED = 500  # files
 PASSED_OVER = {"results", "node_modules", "__pycache__", "build", "dist"}  # folders that hold what programs wrote

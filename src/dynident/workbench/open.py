@@ -19,8 +19,8 @@ REDIRECT = """<!doctype html><meta charset="utf-8"><title>dynident</title>
 """
 
 
-def open_workbench(target: Path | None, browser: bool, port: int, allow_outside: bool, allow_code: bool) -> None:
-    """Serve until Ctrl-C."""
+def open_workbench(target: Path | None, record: str, browser: bool, port: int, allow_outside: bool, allow_code: bool) -> None:
+    """Serve until Ctrl-C; `record` is the one of a fleet file that is opened."""
     folder, file = folder_and_file(target)
     if port and not free_port(port):
         raise ProblemError(f"--port {port}: another program uses this port. Take another one, or leave it out.")
@@ -37,7 +37,7 @@ def open_workbench(target: Path | None, browser: bool, port: int, allow_outside:
             webbrowser.open(page.as_uri())
         if file is not None:
             try:
-                session.open_file(file)
+                session.open_file(file, record)
             except Refused as refused:
                 print(f"dynident: {refused.says}", file=sys.stderr, flush=True)
         threading.Event().wait()

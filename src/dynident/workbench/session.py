@@ -82,11 +82,18 @@ class Session:
 
     # -- what is open
 
-    def open_file(self, name: str) -> None:
-        """A problem file, or a record, which becomes a new problem beside it; by a name that is listed."""
+    def open_file(self, name: str, record: str = "") -> None:
+        """A problem file, or a record, which becomes a new problem beside it; by a name that is listed.
+
+        Of a fleet file one `record` is opened, as a new problem with the fleet's model and parameters.
+        """
         path = self._listed(name)
         if path.suffix.lower() == ".toml":
             text = _read(path)
+            if "fleet" in _tables(text) or record:
+                problem = _free_name(path.with_name(f"{path.stem}-{Path(record).stem}"))
+                self._replace(OpenDocument(problem, problem_of_record(text, path, record), "", None, self.opened.revision + 1))
+                return
             self._replace(OpenDocument(path, text, text, _stamp(path), self.opened.revision + 1))
         else:
             self._replace(OpenDocument(_free_name(path), "", "", None, self.opened.revision + 1))
@@ -287,6 +294,21 @@ def _new_file(folder: Path, name: str) -> Path:
     if (folder / name).exists():
         raise Refused(409, f"{name} is there already; choose another name.")
     return folder / name
+
+
+def problem_of_record(text: str, fleet: Path, record: str) -> str:
+    """A fleet file as the problem of one of its records; comments stay."""
+    content = _tables(text)
+    table = content.get("record")
+    if "fleet" not in content or not isinstance(table, dict):
+        raise Refused(422, f"{fleet.name} is no fleet file; open it without naming a record.")
+    if not record or not within(fleet.parent, record).is_file():
+        raise Refused(422, f"{fleet.name} is a fleet file, of which one record is opened at a time: "
+                           f"dynident open {fleet.name} --record FILE.")
+    edits: list[dict[str, Any]] = [
+        {"path": ["record"], "value": None}, {"path": ["fleet"], "value": None},
+        {"path": ["experiment", "+"], "value": {"file": record, **table}}]
+    return edited(text, edits)
 
 
 def first_table(file: str, guess: Mapping[str, Any]) -> dict[str, Any]:

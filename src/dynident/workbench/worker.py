@@ -1,12 +1,13 @@
 """Worker: the process behind the page that reads records, simulates and fits (`python -m dynident.workbench.worker`).
 
 Messages come in on stdin, answers go out on what was stdout; what libraries print goes to stderr. The main thread works, a
-second one listens: "stop" interrupts the work as Ctrl-C does, and the end of stdin ends the process.
+second one listens: "stop" is what Ctrl-C is, and the end of stdin ends the process.
 """
 
 from __future__ import annotations
 
 import _thread
+import functools
 import os
 import queue
 import sys
@@ -17,6 +18,7 @@ from typing import IO, Any
 from dynident.workbench.wire import Message, read_message, write_message
 
 Answer = tuple[dict[str, Any], bytes]
+PATIENCE = 1.0  # s; work that tells its progress is stopped there, other work is interrupted after so long
 
 
 class Channel:
@@ -27,6 +29,7 @@ class Channel:
         self.requests: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self.answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
         self.current = 0  # the number of the request at work; 0 between two
+        self.stopping = threading.Event()  # it is to stop, and has not heard it yet
         for endless in (self.listen, self.speak):
             threading.Thread(target=endless, daemon=True).start()
 
@@ -35,8 +38,22 @@ class Channel:
             if message[0].get("call") != "stop":
                 self.requests.put(message)
             elif self.current == message[0].get("number"):  # of one that has ended meanwhile there is nothing to stop
-                _thread.interrupt_main()
+                self.stopping.set()
+                threading.Timer(PATIENCE, self.insist, [self.current]).start()
         os._exit(0)  # whoever started this process is gone, or does not need it any more
+
+    def insist(self, number: int) -> None:
+        """Interrupt work that did not ask meanwhile, as Ctrl-C does; a library may swallow one, a callback may not."""
+        if self.stopping.is_set() and self.current == number:
+            self.stopping.clear()
+            _thread.interrupt_main()
+
+    def tell(self, number: int, event: dict[str, Any]) -> None:
+        """Progress; whoever tells it is stopped here where that was asked for."""
+        self.send({"number": number, **event})
+        if self.stopping.is_set():
+            self.stopping.clear()
+            raise KeyboardInterrupt
 
     def speak(self) -> None:
         while True:
@@ -59,6 +76,7 @@ def main() -> None:
         try:
             if answer is None:
                 head, _ = channel.requests.get()
+                channel.stopping.clear()
                 channel.current = head["number"]
                 answer = _answered(calls, dict(head), channel)
                 channel.current = 0
@@ -73,7 +91,7 @@ def _answered(calls: dict[str, Callable[..., Answer]], head: dict[str, Any], cha
 
     number = head.pop("number")
     try:
-        return calls[head.pop("call")](tell=lambda event: channel.send({"number": number, **event}), **head)
+        return calls[head.pop("call")](tell=functools.partial(channel.tell, number), **head)
     except KeyboardInterrupt:
         return {"stopped": "Stopped before there was anything to keep."}, b""
     except DynidentError as error:

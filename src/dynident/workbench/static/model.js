@@ -6,6 +6,7 @@ import { attempt, content, described, edit, post, store } from "./store.js";
 let draft = null; // the equations that are being typed
 let draftOf = null;
 let waiting = null;
+let template = ""; // chosen, and not used yet
 let found = { formulas: {}, line_faults: [], parameters: [] };
 let place = null;
 
@@ -27,13 +28,14 @@ export function render(where) {
 
 function templates() {
   if (!store.templates.length) attempt(async () => { store.templates = (await call("GET", "/api/templates")).templates; if (store.step === "model") render(place); });
-  const chosen = h("p", { class: "hint" }, " ");
-  const list = select([["", "choose …"], ...store.templates.map((one) => [one.name, one.title]), ["empty", "Empty: write equations"]], "", (name) => {
+  const chosen = h("p", { class: "hint" }, store.templates.find((each) => each.name === template)?.says ?? " ");
+  const list = select([["", "choose …"], ...store.templates.map((one) => [one.name, one.title]), ["empty", "Empty: write equations"]], template, (name) => {
+    template = name;
     const one = store.templates.find((each) => each.name === name);
     chosen.textContent = one?.says ?? "";
     use.disabled = !name;
   });
-  const use = button("Use it", () => apply(list.value), { disabled: true });
+  const use = button("Use it", () => apply(list.value), { disabled: !template });
   return h("div", {}, field("Start from a template", list), chosen, h("div", { class: "actions" }, use));
 }
 
@@ -44,6 +46,7 @@ async function apply(name) {
   const one = store.templates.find((each) => each.name === name)
     ?? { model: { states: { x: "-k*x" }, inputs: Array.isArray(inputs) ? inputs : Object.keys(inputs), outputs: Object.fromEntries(measured.map((output) => [output, "x"])) }, parameters: { k: { start: 1 } } };
   if (content().model && !confirm("This replaces the model and its parameters. Undo brings them back.")) return;
+  template = "";
   await edit([{ path: ["model"], value: one.model }, { path: ["parameters"], value: one.parameters }]);
   const given = Object.keys(one.model.outputs ?? {}), missing = measured.filter((output) => !given.includes(output));
   if (missing.length) toast(`The record measures ${missing.join(", ")}, the model gives ${given.join(", ")}: name the columns or the outputs alike.`, "bad");

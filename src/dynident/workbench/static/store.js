@@ -17,6 +17,7 @@ export function changed(...parts) {
   for (const watcher of watchers) if (watcher.parts.some((part) => parts.includes(part))) watcher.update();
 }
 
+let lastTaken = "";
 export const described = () => store.state?.description ?? {};
 export const content = () => described().content ?? {};
 export const records = () => described().records ?? [];
@@ -24,6 +25,9 @@ export const quantities = () => described().quantities ?? [];
 export const current = () => store.shown ? store.state?.results.find((one) => one.id === store.shown) ?? null : null;
 
 export function take(state) {
+  const { events: _, ...said } = state, text = JSON.stringify(said);
+  if (text === lastTaken && !store.moved) return; // nothing new: what somebody is typing stays
+  lastTaken = text;
   const other = store.state?.file !== state.file;
   store.state = state;
   if (other) Object.assign(store, { shown: null, record: 0, range: null, check: null, details: {}, progress: null, profile: {}, plan: null });
@@ -64,7 +68,10 @@ export function edit(edits) {
   return pending;
 }
 
-export const undo = (back) => post(back ? "/api/undo" : "/api/redo", { revision: store.state.revision });
+export function undo(back) {
+  pending = pending.then(() => post(back ? "/api/undo" : "/api/redo", { revision: store.state.revision }));
+  return pending;
+}
 
 export function go(step) {
   store.step = step;
