@@ -20,6 +20,7 @@ from dynident.fleet.run import read_fleet as read_fleet
 from dynident.fmu.model import FmuModel as FmuModel
 from dynident.inverse_dynamics.payload import RobotPayload as RobotPayload
 from dynident.inverse_dynamics.payload import identify_payload as identify_payload
+from dynident.io.petab.read import read_petab as read_petab
 from dynident.io.problem_file.read import read_problem as read_problem
 from dynident.io.problem_file.read import write_problem as write_problem
 from dynident.io.readers.csv import read_csv as read_csv

@@ -13,6 +13,7 @@ from dynident.transcription.initial_guess import states_from_measurements
 
 STARTS_PER_ROUND = 8
 DECADES = (1.0, 2.0, 3.0)  # to either side of the start, round by round
+WHOLE = 300.0  # decades: as far as the bounds reach, where a likelihood has several maxima
 FIRST_STATE_DECADES = 1.0  # to either side of 1, of first states that nothing shows
 SIGNED_ROUNDS = 4  # each so many-th round leaves the signs open, where bounds do
 
@@ -37,7 +38,8 @@ def round_starts(problem: Problem, seed: int, number: int, count: int = STARTS_P
     points = qmc.Sobol(max(1, len(moved)), scramble=True, rng=rng).random(count)
     found = []
     for k, row in enumerate(points):
-        place = {p.name: _drawn(p, float(u), decades, signed) for p, u in zip(moved, row, strict=False)}
+        place = {p.name: _drawn(p, float(u), WHOLE if problem.has_noise_formulas and _bounded(p) else decades, signed)
+                 for p, u in zip(moved, row, strict=False)}
         first = {s: float(10 ** rng.uniform(-FIRST_STATE_DECADES, FIRST_STATE_DECADES)) for s in blind} if k % 2 else {}
         found.append(Start(place, first, signed and any(v <= 0 for v in place.values())))
     return found
@@ -65,6 +67,10 @@ def _drawn(p: Parameter, u: float, decades: float, signed: bool) -> float:
     low = max(size * 10**-decades, near)
     high = max(min(size * 10**decades, far), low)
     return float(np.clip(sign * low * (high / low) ** u, p.lower, p.upper))
+
+
+def _bounded(p: Parameter) -> bool:
+    return p.lower > 0 and bool(np.isfinite(p.upper))
 
 
 def _extent(p: Parameter) -> float:

@@ -14,6 +14,8 @@ BLIND_BUDGET = 3000  # the same where the plain fit could not begin, so that not
 ROUTES_AGREE = 2  # routes of different kinds to the same end, the plain fit among them, where what is left over is small
 IDLE_ROUNDS = 6  # in a row, each from further away than the one before: twice through all distances
 RESTARTS_AGREE = 4  # restarts that end at the same place, and one more route of any kind
+LIKELIHOOD_RESTARTS_AGREE = 8  # the same where standard deviations are formulas, whatever the plain fit says
+LIKELIHOOD_BUDGET = 3000  # simulations with sensitivities: these problems are small, and have many local optima
 SMALL_RESTARTS_AGREE = 8  # the same where what is left over is small, since wrong minima of that kind draw many starts
 
 
@@ -44,6 +46,7 @@ def set_limit(setup: AutomaticSetup, state: AutomaticState) -> AutomaticState:
         return replace(state, limit=float(setup.budget))
     largest = max((row.jacobians for row in state.trail if row.stage in ("plain", "smooth")), default=0)
     least = LEAST_BUDGET if state.refused is None else BLIND_BUDGET
+    least = max(least, LIKELIHOOD_BUDGET) if setup.problem.has_noise_formulas else least
     return replace(state, limit=float(state.spent["jacobians"] + max(BUDGET * largest, least)))
 
 
@@ -55,9 +58,10 @@ def stop(setup: AutomaticSetup, state: AutomaticState) -> AutomaticState:
     restarts = sum(route.startswith("restart") for route in routes)
     small = state.best is not None and state.best.belief.level is BeliefLevel.SMALL
     wanted = SMALL_RESTARTS_AGREE if small else RESTARTS_AGREE
-    if restarts >= wanted and len(routes) > RESTARTS_AGREE:
+    likelihood = setup.problem.has_noise_formulas  # has several maxima, at each of which residuals look as they should
+    if (restarts >= LIKELIHOOD_RESTARTS_AGREE) if likelihood else (restarts >= wanted and len(routes) > RESTARTS_AGREE):
         return replace(state, stopped=StopReason.AGREED)
-    if len(state.restart_ends()) >= wanted and one_place_only(state):
+    if not likelihood and len(state.restart_ends()) >= wanted and one_place_only(state):
         return replace(state, stopped=StopReason.EXHAUSTED)
     spent = state.spent["jacobians"] >= state.limit or idle_rounds(state) >= IDLE_ROUNDS
     return replace(state, stopped=StopReason.BUDGET) if spent else state

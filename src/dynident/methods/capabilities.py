@@ -103,13 +103,13 @@ class Capabilities:
     instead: Mapping[str, str] = field(default_factory=dict)  # by feature: the way out
 
 
-def check_supports(problem: Problem, name: str, takes: Capabilities) -> None:
-    """Raise NotSupported for the first feature of a problem that a method does not take."""
+def check_supports(problem: Problem, name: str, takes: Capabilities, fits: bool = True) -> None:
+    """Raise NotSupported for the first feature of a problem that a method does not take; ProblemError for too few data."""
     for feature, sentence in REFUSALS.items():
         if getattr(takes, feature) is Support.NO and (facts := FEATURES[feature](problem)) is not None:
             said = takes.refusals.get(feature, sentence)
             raise NotSupported(said.format(method=name, instead=takes.instead.get(feature, INSTEAD), **facts))
-    if takes.gaussian_noise is not Support.NO and problem.too_few_values:  # only a set may be larger than a point
+    if fits and takes.gaussian_noise is not Support.NO and problem.too_few_values:  # only a set may be larger than a point
         raise ProblemError(problem.too_few_values)
 
 

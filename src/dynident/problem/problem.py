@@ -79,6 +79,8 @@ class Problem:
         What disturbs the model, by state or input; `Gaussian()` where its standard deviation is to be estimated. Of a state the
         standard deviation that white noise adds in one second (it grows with the root of time); of an input that of a
         disturbance behind it, in the input's unit, held over a sample and independent of the next.
+    underdetermined : bool, default False
+        Whether there may be more unknowns than measured values, as for `objective`; methods refuse such a problem.
 
     Attributes
     ----------
@@ -109,6 +111,7 @@ class Problem:
     parameters: Sequence[Parameter | InitialState] = ()
     constraints: Sequence[Any] = ()  # "m1 + m2 == 29", "Jx <= Jy + Jz", "-1 <= v <= 1"
     process_noise: Mapping[str, Gaussian] = field(default_factory=dict)  # by state or input: what disturbs the model
+    underdetermined: bool = False  # there may be more unknowns than data: for `objective`, no method fits it
     unknowns: tuple[Unknown, ...] = field(init=False, repr=False)
     bindings: tuple[ParameterMapping, ...] = field(init=False, repr=False)
     noise_outputs: tuple[NoiseOutputs, ...] = field(init=False, repr=False)
@@ -134,7 +137,8 @@ class Problem:
                            "unknowns": unknowns, "process_noise": dict(self.process_noise), "model": model,
                            "bindings": bindings, "noise_outputs": noise_outputs}.items():
             object.__setattr__(self, key, value)
-        if self.too_few_values and any(stated_bound(noise) is None for e in experiments for noise in e.noise.values()):
+        if not self.underdetermined and self.too_few_values and any(
+                stated_bound(noise) is None for e in experiments for noise in e.noise.values()):
             raise ProblemError(self.too_few_values)  # bounds leave a set, however few the values
 
     @property

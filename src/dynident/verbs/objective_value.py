@@ -105,7 +105,7 @@ def objective(problem: Problem, values: Mapping[str, float]) -> ObjectiveValue:
     4.097, chi2 0.107, slope along s 28.9
     """
     unknowns = _checked(problem, values)
-    check_supports(problem, "objective", TAKES)
+    check_supports(problem, "objective", TAKES, fits=False)
     try:
         return _evaluated(problem, unknowns)
     except SimulationDiverged as bad:

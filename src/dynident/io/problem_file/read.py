@@ -124,6 +124,10 @@ def read_problem(path: str | Path, *, allow_outside: bool = False, allow_code: b
     ('M', 'Fv', 'Fc', 'offset')
     """
     file = existing_file(path)
+    if file.suffix.lower() in (".yaml", ".yml"):
+        from dynident.io.petab.read import read_petab  # here, because few problems are said so
+
+        return ProblemFile(read_petab(file), {}, (), file)
     return problem_from_text(_text_of(file), file, allow_outside, allow_code)
 
 

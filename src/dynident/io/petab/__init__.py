@@ -1,0 +1,1 @@
+"""PEtab: parameter estimation problems of systems biology, with models in SBML."""
