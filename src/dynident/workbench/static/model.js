@@ -24,6 +24,7 @@ export function render(where) {
   const key = JSON.stringify(model ?? null);
   if (draftOf !== key) { draft = model && editable(model) ? drafted(model) : null; draftOf = key; found = { formulas: {}, line_faults: [], parameters: [] }; if (draft) ask(0); }
   fill(where, h("h2", { tabindex: -1 }, "Model"), templates(), draft ? editor() : other(model), formulas(), fileText());
+  tell(); // formulas and faults that are known already belong to the new lines, too
 }
 
 function templates() {
