@@ -56,7 +56,7 @@ class Experiment:
         Inputs before the first sample, for models with a dead time (`delay(u, theta)`); left out, they were as at the first.
     mode : str, default ""
         In which mode a hybrid model begins; "": the first that is possible.
-    time_radius : float or array of one value per sample, default 0
+    time_radius : float or array of one value per sample, default 0.0
         Guaranteed bound of the errors of the times at which was measured, but not before the start; inputs change at `time`.
         Only set_membership() takes it.
     source : str, default ""
