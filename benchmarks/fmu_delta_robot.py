@@ -118,7 +118,7 @@ def differences_on(problem: di.Problem, processes: int) -> tuple[float, float]:
     values = finite.start().unknowns
 
     def workers() -> np.ndarray:
-        return np.array([_cpu_of(it.process.pid) for it in simulator.simulator.pool.idle])
+        return np.array([_cpu_of(it.worker.process.pid) for it in simulator.simulator.pool.idle])
 
     def jacobian(k: int) -> tuple[float, float]:
         point = Variables(values * (1 + 1e-6 * (k + 1)), ())

@@ -77,10 +77,10 @@ def test_the_mode_is_kept_with_the_result_and_shown(motion, tmp_path):
     again = di.load(tmp_path / "result")
     assert again.trajectories[0].modes.tolist() == estimate.trajectories[0].modes.tolist()
     page = (tmp_path / "result" / "report.html").read_text(encoding="utf-8")
-    assert all(f'"name":"{mode}"' in page for mode in ("stick", "forward", "backward"))
+    assert all(f"</svg>{mode}</span>" in page for mode in ("stick", "forward", "backward"))
     assert "<code>forward: d/dt q</code>" in page
     assert "forward → stick when v &lt; 0, then v = 0.0" in page
-    bands = [collection.get_label() for collection in estimate.plot().axes[0].collections]
+    bands = [container.get_label() for container in estimate.plot().axes[-1].containers]
     assert bands == list(dict.fromkeys(estimate.trajectories[0].modes.tolist()))
 
 

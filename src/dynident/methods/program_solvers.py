@@ -27,7 +27,7 @@ def hessian_option() -> Any:
 
 def hessian_faults(method: Any) -> list[str]:
     """What the solver does not make of a Hessian."""
-    taken = {"ipopt": HESSIANS, "sqp": SQP_HESSIANS}.get(method.solver, ())
+    taken = {"ipopt": HESSIANS, "sqp": SQP_HESSIANS}.get(method.solver if isinstance(method.solver, str) else "", ())
     every = (*SQP_HESSIANS, *HESSIANS)
     if method.hessian is None or method.solver == "auto" or method.hessian in taken or method.hessian not in every:
         return []

@@ -32,6 +32,7 @@ from dynident.problem.problem import Problem
 from dynident.statistics.quantisation import quantisers_of
 from dynident.statistics.residual_statistics import autoregression_std, practically_white
 from dynident.statistics.residual_tests import whiteness
+from dynident.status import StatusCode
 from dynident.tolerances import ATTENUATION, NAIVE_PREDICTION, NOISE_VANISHED
 
 LEVELS = (1e-3, 1e-2, 0.1, 1.0, 10.0)  # of what would explain a signal's whole spread: where the search for a noise begins
@@ -70,6 +71,8 @@ def after_output_error(method: PredictionError, problem: Problem, first: Estimat
     """The same where output error ended at `first`; `starts` are values to begin at instead of the smoother's."""
     began, compiled = time.perf_counter(), compiler.seconds_compiling
     noise = stated_noise(method, problem)
+    if first.status.code is StatusCode.INFEASIBLE_CONSTRAINTS:
+        return _as_output_error(method, problem, first, "no point was found that meets all constraints")
     if enough := _output_error_is_enough(problem, noise, first):
         return _as_output_error(method, problem, first, enough)
     substeps = _substeps(method, first)
