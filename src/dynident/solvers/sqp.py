@@ -34,6 +34,7 @@ from dynident.transcription.shooting_program import ShootingProgram
 
 SQP_HESSIANS = ("bfgs", "gauss_newton", "exact")
 PENALTY_MARGIN = 1.5  # times the largest multiplier
+SLOW_GAIN, SLOW_STEPS = 1e-3, 5  # of the objective, by each of so many steps in a row: matrices that learnt beside a wall
 FIRST_SHARE = 1e-4  # of the gradient's size: identity beside Gauss-Newton's matrix
 DAMPING_FACTOR, LEAST_DAMPING, MOST_DAMPING = 4.0, 1e-12, 1e6  # of Gauss-Newton's and the exact Hessian's diagonal
 
@@ -79,6 +80,7 @@ class SqpState:
     damping: float = 1e-3
     fresh: bool = True  # the matrices have learnt nothing yet
     gain: float = np.inf  # of the last step, as a share of the objective
+    slow: int = 0  # steps in a row that gained next to nothing
     ended: Status | None = None
     optimal: bool = False
 
@@ -132,6 +134,8 @@ class SqpProblem:
             return replace(state, ended=Status.of(StatusCode.ITERATION_LIMIT, spent=spent))
         if state.gain < SQP_FALL and self._is_flat(state):
             return self._ended(state)
+        if state.slow >= SLOW_STEPS and self.options.first != "identity":
+            state = replace(state, matrices=self._first_matrices(state.w, state.at), fresh=True, slow=0)
         blocks, damping = self._model(state)
         answer = self._direction(state, self.quadratic.assembled(blocks, damping))
         if not answer.solved:
@@ -209,8 +213,9 @@ class SqpProblem:
         damping = state.damping / DAMPING_FACTOR if length == 1.0 else state.damping * (DAMPING_FACTOR if length < 0.1 else 1.0)
         gain = self._merit(state, state.at.objective, state.at.constraints) - self._merit(state, at.objective, at.constraints)
         damping = float(np.clip(damping, LEAST_DAMPING, MOST_DAMPING))
+        gain = gain / max(abs(at.objective), 1e-300)
         found = replace(state, w=trial, at=at, multipliers=answer.multipliers, matrices=matrices, fresh=False, damping=damping,
-                        gain=gain / max(abs(at.objective), 1e-300))
+                        gain=gain, slow=state.slow + 1 if gain < SLOW_GAIN else 0)
         self._note(found, float(np.max(np.abs(moved))))
         return found
 
