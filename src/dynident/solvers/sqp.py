@@ -27,6 +27,7 @@ from dynident.tolerances import (
     SQP_FEASIBILITY,
     SQP_ROUNDING,
     SQP_SHORTEST_STEP,
+    SQP_SLOW_GAIN,
     SQP_STEP,
 )
 from dynident.transcription.nonlinear_program import LinearizedProgram, prior_curvature
@@ -34,7 +35,7 @@ from dynident.transcription.shooting_program import ShootingProgram
 
 SQP_HESSIANS = ("bfgs", "gauss_newton", "exact")
 PENALTY_MARGIN = 1.5  # times the largest multiplier
-SLOW_GAIN, SLOW_STEPS = 1e-3, 5  # of the objective, by each of so many steps in a row: matrices that learnt beside a wall
+SLOW_STEPS = 5  # in a row, after which BFGS begins anew: its matrices learnt beside a wall
 FIRST_SHARE = 1e-4  # of the gradient's size: identity beside Gauss-Newton's matrix
 DAMPING_FACTOR, LEAST_DAMPING, MOST_DAMPING = 4.0, 1e-12, 1e6  # of Gauss-Newton's and the exact Hessian's diagonal
 
@@ -215,7 +216,7 @@ class SqpProblem:
         damping = float(np.clip(damping, LEAST_DAMPING, MOST_DAMPING))
         gain = gain / max(abs(at.objective), 1e-300)
         found = replace(state, w=trial, at=at, multipliers=answer.multipliers, matrices=matrices, fresh=False, damping=damping,
-                        gain=gain, slow=state.slow + 1 if gain < SLOW_GAIN else 0)
+                        gain=gain, slow=state.slow + 1 if gain < SQP_SLOW_GAIN else 0)
         self._note(found, float(np.max(np.abs(moved))))
         return found
 

@@ -13,9 +13,8 @@ import numpy as np
 
 from dynident.problem.parameter import transforms_of
 from dynident.problem.problem import Problem
+from dynident.tolerances import CONSTRAINT_WEIGHT
 from dynident.transcription.parameter_constraints import ParameterConstraints, parameter_constraints
-
-FIRM = 1e4  # over the standard deviation that the data leave
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +36,7 @@ class FirmConstraints:
         spread = np.sqrt(np.maximum(np.einsum("ki,ij,kj->k", jacobian, covariance, jacobian), 0.0))
         size = np.abs(at) + np.sum(np.abs(jacobian * coordinates), axis=1)
         spread = np.where(spread > 0, spread, np.where(size > 0, size, 1.0))  # that of what the data do not see is not known
-        return cls(between, FIRM / spread, np.ones(between.count, bool))
+        return cls(between, CONSTRAINT_WEIGHT / spread, np.ones(between.count, bool))
 
     def rows(self, coordinates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(k,) by how much each is missed, weighted, and (k, unknowns) its derivative; zero where an inequality is met."""
