@@ -227,7 +227,7 @@ class BlackBoxTranscription:
             return constrained_solver(self.problem, finite, self.method.max_iterations)
         static = isinstance(self.problem.model, EquationModel) and not self.problem.model.states  # simulations cost nothing
         tolerance = STATIC_STEP_TOLERANCE if static else STEP_TOLERANCE
-        return LevenbergMarquardt(max_iterations=self.method.max_iterations, step_tolerance=tolerance)
+        return LevenbergMarquardt(max_iterations=self.method.max_iterations, step_tolerance=tolerance, accelerated=static)
 
     def advice(self, problem: Problem) -> list[str]:
         stiff = self.cache.simulator.stiff_alternative

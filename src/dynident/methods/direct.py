@@ -400,13 +400,16 @@ def check_solver(problem: Problem, name: str) -> None:
         raise NotSupported(f"{name} takes bounds on parameters, but no other constraints; use solver=\"gauss_newton\".")
 
 
+STATIC = {"step_tolerance": STATIC_STEP_TOLERANCE, "accelerated": True}  # of a model whose simulations cost next to nothing
+
+
 def solver_for(name: str, finite: FiniteProblem, max_iterations: int, problem: Problem) -> Solver:
     """The named solver, or the one that suits the problem."""
     if name == "auto":
         name = "gauss_newton" if finite.equality_count or problem.constraints else "levenberg_marquardt"
     if not problem.constraints:
         static = not problem.model.states and name == "levenberg_marquardt"  # iterations cost next to nothing
-        return SOLVERS[name](max_iterations=max_iterations, **({"step_tolerance": STATIC_STEP_TOLERANCE} if static else {}))
+        return SOLVERS[name](max_iterations=max_iterations, **(STATIC if static else {}))
     check_solver(problem, name)
     return constrained_solver(problem, finite, max_iterations)
 
