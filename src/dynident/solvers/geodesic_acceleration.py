@@ -12,7 +12,7 @@ and powers are straight in logarithms, and what changes its sign is straight in 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -34,9 +34,9 @@ Curve = Callable[[np.ndarray], np.ndarray]  # from a step to the change of the u
 
 @dataclass(frozen=True)
 class GeodesicTrustRegion:
-    """A trust region on the cost whose steps are accelerated, as long as more than a standard error is left."""
+    """A trust region on the cost whose steps are accelerated, until next to nothing is left."""
 
-    straight: TrustRegion = TrustRegion(PATIENCE)
+    straight: TrustRegion = field(default_factory=lambda: TrustRegion(PATIENCE))
 
     def advance(self, problem: FiniteProblem, loop: LeastSquaresLoop, state: SearchState, newton: SearchDirection,
                 remaining: float) -> SearchState:
