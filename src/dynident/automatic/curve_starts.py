@@ -79,6 +79,9 @@ def _weighted(problem: Problem, values: Mapping[str, float]) -> np.ndarray | Non
     residuals = open_loop_residuals(problem, values)
     if residuals is None:
         return None
-    parts = [r[np.isfinite(r)] / (given_std(experiment, name) or 1.0)
-             for experiment, own in zip(problem.experiments, residuals, strict=True) for name, r in own.items()]
+    parts = []
+    for experiment, own in zip(problem.experiments, residuals, strict=True):
+        for name, r in own.items():
+            std = given_std(experiment, name)
+            parts.append((r if std is None else r / std)[np.isfinite(r)])
     return np.concatenate(parts)
