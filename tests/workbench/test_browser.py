@@ -256,3 +256,15 @@ def test_no_serious_finding_of_axe_and_nothing_overflows(opened, scheme, size):
                    if one["impact"] in ("serious", "critical")]
         assert serious == [], f"step {key}"
         assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth"), f"step {key}"
+
+
+def test_the_curve_stays_in_sight_on_a_telephone_while_a_slider_moves(opened):
+    page = opened(viewport={"width": 390, "height": 844})
+    curve_is_there(page)
+    page.keyboard.press("3")
+    last = page.locator("input[type=range]").last
+    last.scroll_into_view_if_needed()
+    last.focus()
+    plot, slider = page.locator(".panel").first.bounding_box(), last.bounding_box()
+    assert 0 <= plot["y"] and plot["y"] + 100 < slider["y"] <= 844
+    assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
