@@ -266,7 +266,7 @@ def test_the_curve_stays_in_sight_on_a_telephone_while_a_slider_moves(opened):
     last.scroll_into_view_if_needed()
     last.focus()
     plot, slider = page.locator(".panel").first.bounding_box(), last.bounding_box()
-    assert 0 <= plot["y"] and plot["y"] + 100 < slider["y"] <= 844
+    assert plot["y"] >= 0 and plot["y"] + 100 < slider["y"] <= 844
     assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
 
 
