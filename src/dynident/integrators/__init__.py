@@ -1,4 +1,4 @@
-"""ONE STEP, ONE RECORD: explicit, symplectic, implicit, adaptive, multistep schemes; a new one is an entry there, a name here."""
+"""ONE STEP, ONE RECORD: explicit, symplectic, implicit, adaptive, multistep; a new one is an entry there, a name here."""
 
 from __future__ import annotations
 

@@ -47,8 +47,8 @@ def multistep_residual(model: EquationModel, scheme: Multistep, s: dict[str, ca.
 def multistep_symbols(model: EquationModel) -> dict[str, ca.SX]:
     """Those of a step, and those of the past."""
     if symbol_kind(model) is not ca.SX:
-        raise NotSupported(f"'{model.algebraic[0]}' is an algebraic variable that enters nonlinearly, which the multistep schemes "
-                           'do not take. Use integrator="radau".')
+        raise NotSupported(f"'{model.algebraic[0]}' is an algebraic variable that enters nonlinearly, which the multistep "
+                           'schemes do not take. Use integrator="radau".')
     return {**symbols(model), "x_before": ca.SX.sym("x_before", len(model.states)), "t_before": ca.SX.sym("t_before"),
             "u_before": ca.SX.sym("u_before", len(model.inputs)), "ratio": ca.SX.sym("ratio")}
 
@@ -118,7 +118,8 @@ class MultistepCollocator:
         where, y, slopes = self.steps.outputs(grid, states, p, sensitivities)
         out.outputs[where] = y
         name = "dyn_end_jac" if sensitivities else "dyn_end"
-        found = self.steps.solved(name, MultistepGrid.of(self.steps.scheme, grid), grid, before[:-1], states[:-1], states[1:], p)
+        past = MultistepGrid.of(self.steps.scheme, grid)
+        found = self.steps.solved(name, past, grid, before[:-1], states[:-1], states[1:], p)
         out.defect[:, :nx], out.defect[:, nx:] = found[:, :, 0], states[:-1] - stages
         if sensitivities:
             out.jacobian[where, :, :nx], out.jacobian[where, :, 2 * nx:] = slopes[:, :, :nx], slopes[:, :, nx:]
@@ -134,7 +135,7 @@ class MultistepPropagator:
 
     def run(self, grid: Grid, first: np.ndarray, nodes: np.ndarray, p: np.ndarray, sensitivities: bool,
             reuse: Propagation | None = None) -> Propagation:
-        nx, _, ny, nf = self.steps.sizes
+        nx, _, _, nf = self.steps.sizes
         out = allocate(grid, len(first) - 1, self.steps.sizes, sensitivities)
         fine, places = grid.with_substep_nodes()
         follows = np.zeros((grid.nodes, nx, nx + nf))  # d state / d (first state of the segment, free parameters)
@@ -194,7 +195,8 @@ class MultistepPropagator:
                 return end
             size = np.abs(change)
             begun = size if begun is None else begun
-            noise = (size >= before / 2) & (size <= STAGE_NEWTON_ROUNDING * np.max(np.abs(end))) if before is not None else False
+            small = size <= STAGE_NEWTON_ROUNDING * np.max(np.abs(end))
+            noise = small & (size >= before / 2) if before is not None else False
             settled = bool(np.all((size <= STAGE_NEWTON_STEP * (np.abs(end) + begun)) | noise))
             before = size
         raise SimulationDiverged(float(grid.time[k + 1]), k + 1, what=NO_ROOT)

@@ -102,8 +102,8 @@ def schemes(quick: bool, tell: Tell) -> Outcome:
     off = [row[0] for row in measured if row[2] < row[1] - 0.3]
     return compared(
         not off, "any explicit or implicit one-step method",
-        f"{len(measured) - len(off)} of {len(measured)} schemes with the order they state, {len(rows) - len(measured)} exact to "
-        "rounding", f"observed order below the stated one: {', '.join(off)}",
+        f"{len(measured) - len(off)} of {len(measured)} schemes with the order they state, {len(rows) - len(measured)} exact "
+        "to rounding", f"observed order below the stated one: {', '.join(off)}",
         ("scheme", "order", "observed", "error of k, 8 steps a sample", "16", "32"), rows, partial(_draw_schemes, rows))
 
 

@@ -63,7 +63,7 @@ ITEMS: tuple[Item, ...] = (
         ("fig-3", "Fig. 3", "objective over M = 2 ... 301 with SQP and BFGS, and what makes few multinodes fail", "10 min",
          "fig_3"),
         ("schemes", "Sec. III-C", "any one-step scheme in full discretization, with its order", "5 s", "schemes"),
-        ("multistep", "Sec. III-C, multi-step schemes", "BDF2 and Adams-Moulton in full discretization, on even and uneven grids",
+        ("multistep", "Sec. III-C, multi-step schemes", "BDF2 and Adams-Moulton in full discretization, even and uneven grids",
          "10 s", "multistep"),
         ("real-robot", "Sec. V-B, Figs. 6 and 7", "a real robot by the trapezoidal rule, validated on another motion", "20 s",
          "real_robot"),

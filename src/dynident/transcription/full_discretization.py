@@ -68,7 +68,8 @@ class FullDiscretization:
         self.collocator: Collocator = collocator_for(model, integrator, self.free)
         self.stages = stage_unknowns(problem.model, integrator)
         nx = len(problem.model.states)
-        self.closed = not isinstance(integrator, Implicit) or integrator.points[-1] == 1.0  # the last stage is the state at the interval's end
+        # the last stage is the state at the interval's end:
+        self.closed = not isinstance(integrator, Implicit) or integrator.points[-1] == 1.0
         self.block = (self.stages or nx) + (0 if self.closed else nx)  # unknowns per interval, each once
         self.history = nx if isinstance(integrator, Multistep) else 0  # of a node, what repeats the node before it
         self.records = [Nodes(problem, e, steps_per_sample, std) for e in range(len(problem.experiments))]
