@@ -21,7 +21,7 @@ hooks.register({
     "open_loop_residuals": "dynident.methods.open_loop.estimate_residuals",
     "judge_estimate": "dynident.verbs.judge.judge_estimate",
     "validate": "dynident.verbs.validate.validate",
-    "to_urdf": "dynident.io.results.robot_urdf.estimate_to_urdf",
+    "to_urdf": "dynident.io.results.export.estimate_to_urdf",
     "save": "dynident.io.results.result_folder.save",
     "estimate_summary": "dynident.report.terminal.estimate_summary",
     "estimate_dict": "dynident.report.terminal.estimate_dict",

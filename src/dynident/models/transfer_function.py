@@ -16,7 +16,7 @@ from dynident.errors import ProblemError
 from dynident.models.definition import Equation, is_expression
 from dynident.models.equations import EquationModel
 from dynident.models.parser import NAME, names_in
-from dynident.models.sympy_source import as_text
+from dynident.models.symbolic_source import as_text
 
 FARTHEST_DELAY = 1000  # samples of a discrete model, each of which is a state
 
