@@ -148,6 +148,8 @@ class _SbmlReader:
             name, compartment = each.get("id", ""), safe_name(each.get("compartment", ""))
             amounts = each.get("hasOnlySubstanceUnits") == "true"
             self.volume[name] = "" if amounts else compartment
+            if each.get("boundaryCondition") == "true" or each.get("constant") == "true":
+                self.volume[name] = "fixed"
             if rules.get(name) == "assignmentRule":
                 continue
             concentration, amount = each.get("initialConcentration"), each.get("initialAmount")
@@ -159,8 +161,6 @@ class _SbmlReader:
                 first = "nan_"  # nothing is said; an assignment or a condition must
             self.found.initial[safe_name(name)] = first
             self.found.rates.setdefault(safe_name(name), "0")
-            if each.get("boundaryCondition") == "true" or each.get("constant") == "true":
-                self.volume[name] = "fixed"
 
     def _reactions(self) -> None:
         for reaction in self.lists.get("listOfReactions", ()):
@@ -250,6 +250,8 @@ class MathReader:
     def _applied(self, element: xml.Element, where: str, bound: Mapping[str, str]) -> str:
         operator, *rest = element
         kind = tag_of(operator)
+        if kind == "apply" and not rest:  # brackets around brackets
+            return self.text(operator, where, bound)
         qualifiers = {tag_of(each): each for each in rest if tag_of(each) in ("logbase", "degree")}
         given = [self.text(each, where, bound) for each in rest if tag_of(each) not in qualifiers]
         if kind in PLAIN and len(given) == 1:
