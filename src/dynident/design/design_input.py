@@ -261,7 +261,8 @@ def build_plan(problem: DesignProblem, state: DesignState, seconds: float) -> Pl
         width_before=width_before, width_after=width_after,
         counts={"starts": len(state.optima), "evaluations": sum(own.evaluations for own in state.optima),
                 "coefficients": c.size, "scenarios": len(problem.scenarios)},
-        times={"search": seconds}, shape=shape_label(problem.inputs.signals), units={u.name: u.unit for u in prior.problem.unknowns})
+        times={"search": seconds}, units={u.name: u.unit for u in prior.problem.unknowns},
+        shape=shape_label(problem.inputs.signals))
 
 
 def _on_the_true_grid(problem: DesignProblem, best: Candidate) -> tuple[DesignProblem, np.ndarray]:

@@ -233,8 +233,11 @@ class Binary:
 
     def constraints(self) -> Sequence[SignalConstraint]:
         """Switches keep their order."""
-        return tuple(SignalConstraint(f"switch{k} before switch{k + 1}", lambda tau, duration, c, k=k: c[3 + k] - c[2 + k],
-                                      0.0, 1.0, everywhere=False) for k in range(self.switches - 1))
+        def gap(k: int) -> Callable[[ca.SX, ca.SX, ca.SX], ca.SX]:
+            return lambda tau, duration, c: c[3 + k] - c[2 + k]
+
+        return tuple(SignalConstraint(f"switch{k} before switch{k + 1}", gap(k), 0.0, 1.0, everywhere=False)
+                     for k in range(self.switches - 1))
 
     def sampled(self, samples: int) -> Binary:
         """The same for a record of so many samples."""
