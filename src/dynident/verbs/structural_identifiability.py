@@ -1,4 +1,4 @@
-"""Structure: which parameters does the model itself determine, whatever the record?"""
+"""Structural identifiability: which parameters does the model itself determine, whatever the record?"""
 
 from __future__ import annotations
 
