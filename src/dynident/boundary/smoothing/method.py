@@ -79,10 +79,11 @@ class BoundaryValueMethod(Method):
         "by state; a parameter named in it may drift, all others stand still. 0: the model is right there. None: what the "
         "problem states, else small errors are allowed where forces act.", noise_std_or_zero)
     measurement_noise: NoiseStd = option(
-        None, "Standard deviation by which residuals are weighed (V is 1/variance): a number or a table by output; None: that "
-        "of each sample.", noise_std)
+        None, "Standard deviation by which residuals are weighed, in the unit of the output (V is 1/variance): a number or a "
+        "table by output; None: that of each sample.", noise_std)
     initial_noise: Mapping[str, float] = option(
-        dict, "Standard deviation of a start value (R0 is 1/variance): a table by state or parameter.", noise_table)
+        dict, "Standard deviation of a start value, in its unit (R0 is 1/variance): a table by state or parameter.",
+        noise_table)
     measurements: str = option("discrete", '"discrete" weighs each sample, "continuous" the integral over time.',
                                one_of(MEASUREMENTS))
     solver: str = option("smoother", '"smoother", "davidenko", "newton", or "musn", a Newton method that keeps its Jacobian '
