@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import dynident as di
+from dynident.boundary.smoothing.method import BoundaryValueMethod
 from dynident.boundary.solve_bvp.davidenko import Davidenko, DavidenkoState, inner_loop
 from dynident.boundary.solve_bvp.root_finding import FactoredSystem, RootProblem
 from dynident.papers.flexible_rotor import one_mass
@@ -72,8 +73,8 @@ def full_matrices(quick: bool, tell: Tell) -> Outcome:
     for name, options in {"smoother": _options(True), "root of (3.13)": {**_options(True), "refine": True},
                           "diagonals only": _options(False)}.items():
         tell(name)
-        found[name] = _course(di.identify(problem, di.boundary_value(**options), progress=False))
-    std = _std(di.identify(problem, di.boundary_value(**_options(True)), progress=False))
+        found[name] = _course(di.identify(problem, BoundaryValueMethod(**options), progress=False))
+    std = _std(di.identify(problem, BoundaryValueMethod(**_options(True)), progress=False))
     off = {name: float(np.max(np.abs(values - dense) / std)) for name, values in found.items()}
     rows = [(t, *exact, *(v for values in found.values() for v in values[k])) for k, (t, exact) in enumerate(zip(
         problem.experiments[0].time, dense, strict=True))]
