@@ -10,12 +10,14 @@ from dynident.errors import ProblemError, did_you_mean
 from dynident.integrators.adaptive import CVODES, RADAU5
 from dynident.integrators.explicit import EULER, HEUN, RUNGE_KUTTA, SIMPSON
 from dynident.integrators.implicit import GAUSS_LEGENDRE, HERMITE_SIMPSON, RADAU, TRAPEZOID, gauss_legendre, radau
+from dynident.integrators.rosenbrock import ROSENBROCK
 from dynident.integrators.scheme import Integrator
 from dynident.integrators.symplectic import LEAPFROG, SYMPLECTIC_EULER
 
 INTEGRATORS: tuple[Integrator, ...] = (
     EULER, HEUN, SIMPSON, RUNGE_KUTTA, SYMPLECTIC_EULER, LEAPFROG, TRAPEZOID, HERMITE_SIMPSON,
     GAUSS_LEGENDRE, RADAU, RADAU5, CVODES)
+FILTER_STEPS: tuple[Integrator, ...] = (ROSENBROCK,)  # formulas that only filters ask for
 PAPER_VARIANTS = {"leapfrog_printed": "dynident.papers.leapfrog_printed:LEAPFROG_PRINTED"}  # loaded when asked for
 OF_CHOSEN_DEGREE = {"gauss_legendre": gauss_legendre, "radau": radau}
 HIGHEST_DEGREE = 7  # beyond it the weights lose digits, and nobody needs the order
@@ -29,11 +31,11 @@ def integrator_named(name: str, degree: int | None = None) -> Integrator:
         if isinstance(degree, bool) or not isinstance(degree, (int, np.integer)) or not 1 <= degree <= HIGHEST_DEGREE:
             raise ProblemError(f"degree = {degree!r}; use 1 to {HIGHEST_DEGREE}.")
         return OF_CHOSEN_DEGREE[name](degree)
-    for integrator in INTEGRATORS:
+    for integrator in (*INTEGRATORS, *FILTER_STEPS):
         if integrator.name == name:
             return integrator
     for variant, place in PAPER_VARIANTS.items():
         if variant == name:
             return resolve_name(place)
-    known = [*(i.name for i in INTEGRATORS), *PAPER_VARIANTS]
+    known = [*(i.name for i in (*INTEGRATORS, *FILTER_STEPS)), *PAPER_VARIANTS]
     raise ProblemError(f"There is no integrator '{name}'.{did_you_mean(name, known)}")

@@ -18,11 +18,11 @@ import numpy as np
 from dynident.codegen.c_source import flags_by_size, kernel_text
 from dynident.codegen.compiler import load_library, remembered
 from dynident.codegen.pointers import KeepsPointers, address
-from dynident.errors import SimulationDiverged
+from dynident.errors import NotSupported, SimulationDiverged
 from dynident.integrators.grid import Grid
 from dynident.integrators.implicit import RADAU
 from dynident.integrators.rate_functions import ALGEBRAIC_TEXT, STEP_TEXTS, step_source
-from dynident.integrators.scheme import Adaptive, Integrator
+from dynident.integrators.scheme import Adaptive, Explicit, Integrator
 from dynident.models.algebraic import no_solution
 from dynident.models.equations import EquationModel
 from dynident.problem.model import Model
@@ -78,6 +78,8 @@ class Propagator(Protocol):
 
 def propagator_for(model: EquationModel, integrator: Integrator, free: tuple[int, ...], derivatives: bool = True) -> Propagator:
     """The fastest march that this machine can have; without `derivatives`, one that is made for simulations alone."""
+    if isinstance(integrator, Explicit) and integrator.linearly_implicit:
+        raise NotSupported(f"'{integrator.name}' is a step of filters. Simulate stiff models by radau5.")
     if model.hybrid:
         from dynident.integrators.events import event_propagator_for
 

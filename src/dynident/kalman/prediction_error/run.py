@@ -12,6 +12,7 @@ import numpy as np
 from dynident.codegen import compiler
 from dynident.errors import DynidentError
 from dynident.estimate.estimate import Estimate
+from dynident.integrators.explicit import RUNGE_KUTTA
 from dynident.kalman.method import ESTIMATE
 from dynident.kalman.prediction_error.firm_constraints import FirmConstraints
 from dynident.kalman.prediction_error.method import PredictionError
@@ -25,6 +26,7 @@ from dynident.kalman.prediction_error.scoring import (
     minimise,
 )
 from dynident.kalman.prediction_error.setup import PredictionSetup, build_prediction
+from dynident.kalman.step_choice import accurate_substeps, filter_step
 from dynident.methods.noise_estimation import signal_std
 from dynident.methods.presets import method_from
 from dynident.models.augmented import disturbed_states
@@ -61,6 +63,11 @@ def stated_noise(method: PredictionError, problem: Problem) -> dict[str, float |
     return {} if problem.noisy_inputs else None
 
 
+def first_step(method: PredictionError) -> str:
+    """The scheme of a filter's steps before anything is known of the model."""
+    return RUNGE_KUTTA.name if method.chooses_integrator else method.integrator
+
+
 def identify(method: PredictionError, problem: Problem, tell: Callable[..., object]) -> Estimate:
     """The estimate by the criterion that the problem states, or that its residuals ask for."""
     return after_output_error(method, problem, _output_error(method, problem, tell), tell)
@@ -75,7 +82,7 @@ def after_output_error(method: PredictionError, problem: Problem, first: Estimat
         return _as_output_error(method, problem, first, "no point was found that meets all constraints")
     if enough := _output_error_is_enough(problem, noise, first):
         return _as_output_error(method, problem, first, enough)
-    substeps = _substeps(method, first)
+    method, substeps, stiff = _with_steps(method, problem, first)
     ends = [_likelihood_end(Search.of(build_prediction(problem, each, method.integrator, substeps), first), method, tell,
                             starts)
             for each in ([noise] if noise is not None else noise_candidates(problem))]
@@ -87,6 +94,7 @@ def after_output_error(method: PredictionError, problem: Problem, first: Estimat
     if first.converged and found.converged and search.all_vanished(found.theta):
         return _as_output_error(method, problem, first, f"maximum likelihood finds no noise in {', '.join(search.inner)}")
     found, criterion, remarks = _place(search, method, found, tell)
+    remarks = [*stiff, *remarks]
     remarks += [f"Maximum likelihood finds no noise in '{name}'." for _, name in search.vanished(found.theta)]
     remarks += search.hardly_known(found)
     shift, said = _unstated_place(end, ends) if noise is None else (None, [])
@@ -196,7 +204,8 @@ def _unstated_place(end: LikelihoodEnd, ends: Sequence[LikelihoodEnd]) -> tuple[
 
 
 def _output_error(method: PredictionError, problem: Problem, tell: Callable[..., object]) -> Estimate:
-    shooting = method_from({"kind": "multiple_shooting", "integrator": method.integrator, "substeps": method.substeps})
+    integrator = method.integrator if method.chooses_integrator else method.simulation_integrator
+    shooting = method_from({"kind": "multiple_shooting", "integrator": integrator, "substeps": method.substeps})
     return shooting.identify(problem.with_output_noise_only(), None, tell)
 
 
@@ -218,8 +227,17 @@ def explained(estimate: Estimate) -> str:
     return "no more than what the steps of the sensor make" if rounding else ""
 
 
-def _substeps(method: PredictionError, first: Estimate) -> int:
-    return int(first.counts.get("substeps", 1)) if isinstance(method.substeps, str) else int(method.substeps)
+def _with_steps(method: PredictionError, problem: Problem, first: Estimate) -> tuple[PredictionError, int, list[str]]:
+    """The method with the scheme of its steps, how many of them lie between two samples, and a line where they are implicit."""
+    scheme = filter_step(first.method.simulation_integrator if method.chooses_integrator else method.integrator)
+    remarks = [f"The model is stiff: steps of the filter by {scheme.name}, which are linearly implicit."] * (
+        method.chooses_integrator and scheme.linearly_implicit)
+    method = replace(method, integrator=scheme.name)
+    if not isinstance(method.substeps, str):
+        return method, int(method.substeps), remarks
+    if scheme.linearly_implicit:
+        return method, accurate_substeps(problem, first, scheme), remarks
+    return method, int(first.counts.get("substeps", 1)), remarks
 
 
 # the likelihood
