@@ -1,7 +1,7 @@
 """Rosenbrock: a linearly implicit step, whose next state is still a formula; for filters of stiff models.
 
 Rodas3 (Sandu and others, Benchmarking stiff ODE solvers for atmospheric chemistry problems II, 1997): four stages, order 3,
-L-stable. Each stage k solves (I - gamma h J) k = gamma (h f(...) + ...) with the Jacobian J at the begin of the step, so that a step
+L-stable. Each stage k solves (I - gamma h J) k = gamma (h f(...) + ...) with the Jacobian J at its begin, so that it
 asks for no iteration: it can be differentiated, run over sigma points and exported like that of an explicit scheme.
 """
 

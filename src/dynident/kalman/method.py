@@ -97,7 +97,7 @@ def horizon_length(name: str, value: Any) -> list[str]:
 # options that both share
 
 integrator_option = partial(
-    option, AUTOMATIC, 'An explicit integrator: a name from the table of integrators, or "rosenbrock", a linearly implicit step; '
+    option, AUTOMATIC, 'An explicit integrator by its name, or "rosenbrock", a linearly implicit step; '
     '"auto" takes runge_kutta, or rosenbrock where the model is stiff.', explicit_integrator)
 substeps_option = partial(option, 1, "Steps of the integrator between two samples.", whole_number(1))
 process_noise_option = partial(

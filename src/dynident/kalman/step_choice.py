@@ -5,6 +5,9 @@ Stiff is here what makes an explicit step unstable: a part that decays in the mo
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import casadi as ca
 import numpy as np
 
@@ -26,6 +29,11 @@ def filter_step(name: str) -> Explicit:
     """The scheme of that name where it is a formula, else the one that stands for an implicit one."""
     scheme = integrator_named(name)
     return scheme if isinstance(scheme, Explicit) else ROSENBROCK
+
+
+def first_step(method: Any) -> str:
+    """The scheme of a filter's steps before anything is known of the model."""
+    return RUNGE_KUTTA.name if method.chooses_integrator else method.integrator
 
 
 def step_at_start(problem: Problem, substeps: int) -> tuple[str, str]:
@@ -63,6 +71,19 @@ def _growth(z: np.ndarray) -> float:
     """Of the fastest that decays, by the stability function of Runge-Kutta's scheme of order 4."""
     z = z[z.real < 0]
     return float(np.max(np.abs(1 + z + z**2 / 2 + z**3 / 6 + z**4 / 24), initial=0.0))
+
+
+def prediction_steps(method: Any, problem: Problem, first: Estimate) -> tuple[Any, int, list[str]]:
+    """Prediction error with the scheme of its steps, their number between two samples, and a line where they are implicit."""
+    scheme = filter_step(first.method.simulation_integrator if method.chooses_integrator else method.integrator)
+    remarks = [f"The model is stiff: steps of the filter by {scheme.name}, which are linearly implicit."] * (
+        method.chooses_integrator and scheme.linearly_implicit)
+    method = replace(method, integrator=scheme.name)
+    if not isinstance(method.substeps, str):
+        return method, int(method.substeps), remarks
+    if scheme.linearly_implicit:
+        return method, accurate_substeps(problem, first, scheme), remarks
+    return method, int(first.counts.get("substeps", 1)), remarks
 
 
 def accurate_substeps(problem: Problem, found: Estimate, scheme: Explicit) -> int:

@@ -66,8 +66,9 @@ class PredictionError(Method):
         return simulation_integrator(self.integrator)
 
     def check_supports(self, problem: Problem) -> None:
-        from dynident.kalman.prediction_error.run import first_step, stated_noise
+        from dynident.kalman.prediction_error.run import stated_noise
         from dynident.kalman.prediction_error.setup import build_prediction
+        from dynident.kalman.step_choice import first_step
 
         check_supports(problem, self.kind, self.capabilities)
         build_prediction(problem, stated_noise(self, problem) or {}, first_step(self), 1)

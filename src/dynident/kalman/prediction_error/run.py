@@ -12,7 +12,6 @@ import numpy as np
 from dynident.codegen import compiler
 from dynident.errors import DynidentError
 from dynident.estimate.estimate import Estimate
-from dynident.integrators.explicit import RUNGE_KUTTA
 from dynident.kalman.method import ESTIMATE
 from dynident.kalman.prediction_error.firm_constraints import FirmConstraints
 from dynident.kalman.prediction_error.method import PredictionError
@@ -26,7 +25,7 @@ from dynident.kalman.prediction_error.scoring import (
     minimise,
 )
 from dynident.kalman.prediction_error.setup import PredictionSetup, build_prediction
-from dynident.kalman.step_choice import accurate_substeps, filter_step
+from dynident.kalman.step_choice import prediction_steps
 from dynident.methods.noise_estimation import signal_std
 from dynident.methods.presets import method_from
 from dynident.models.augmented import disturbed_states
@@ -63,11 +62,6 @@ def stated_noise(method: PredictionError, problem: Problem) -> dict[str, float |
     return {} if problem.noisy_inputs else None
 
 
-def first_step(method: PredictionError) -> str:
-    """The scheme of a filter's steps before anything is known of the model."""
-    return RUNGE_KUTTA.name if method.chooses_integrator else method.integrator
-
-
 def identify(method: PredictionError, problem: Problem, tell: Callable[..., object]) -> Estimate:
     """The estimate by the criterion that the problem states, or that its residuals ask for."""
     return after_output_error(method, problem, _output_error(method, problem, tell), tell)
@@ -82,7 +76,7 @@ def after_output_error(method: PredictionError, problem: Problem, first: Estimat
         return _as_output_error(method, problem, first, "no point was found that meets all constraints")
     if enough := _output_error_is_enough(problem, noise, first):
         return _as_output_error(method, problem, first, enough)
-    method, substeps, stiff = _with_steps(method, problem, first)
+    method, substeps, stiff = prediction_steps(method, problem, first)
     ends = [_likelihood_end(Search.of(build_prediction(problem, each, method.integrator, substeps), first), method, tell,
                             starts)
             for each in ([noise] if noise is not None else noise_candidates(problem))]
@@ -225,19 +219,6 @@ def explained(estimate: Estimate) -> str:
         return "white"
     rounding = all((e, outputs.index(name)) in rounded for e, name in coloured)
     return "no more than what the steps of the sensor make" if rounding else ""
-
-
-def _with_steps(method: PredictionError, problem: Problem, first: Estimate) -> tuple[PredictionError, int, list[str]]:
-    """The method with the scheme of its steps, how many of them lie between two samples, and a line where they are implicit."""
-    scheme = filter_step(first.method.simulation_integrator if method.chooses_integrator else method.integrator)
-    remarks = [f"The model is stiff: steps of the filter by {scheme.name}, which are linearly implicit."] * (
-        method.chooses_integrator and scheme.linearly_implicit)
-    method = replace(method, integrator=scheme.name)
-    if not isinstance(method.substeps, str):
-        return method, int(method.substeps), remarks
-    if scheme.linearly_implicit:
-        return method, accurate_substeps(problem, first, scheme), remarks
-    return method, int(first.counts.get("substeps", 1)), remarks
 
 
 # the likelihood
