@@ -22,18 +22,19 @@ from typing import Any
 
 import numpy as np
 
+from dynident._util.frozen import frozen
 from dynident.codegen.c_source import kernel_text
 from dynident.codegen.compiler import load_library, remembered
-from dynident.codegen.pointers import KeepsPointers, address
+from dynident.codegen.pointers import KeepsPointers, address, addresses
 from dynident.linalg import arrowhead_interpreted
-from dynident.linalg.arrowhead_interpreted import householder, times
+from dynident.linalg.arrowhead_interpreted import householder, prior_rows, times
 from dynident.linalg.rank import truncated_svd
 from dynident.tolerances import SINGULAR_VALUE, SINGULAR_VALUE_ROUNDING
 
 FIRM = 1e6  # times what is called hardly seen: rows that let nothing through
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ArrowheadBlock:
     """As many rows as own unknowns: rows @ (own, shared, 1), triangular in the own ones."""
 
@@ -53,7 +54,7 @@ class ArrowheadBlock:
         return self.rows[:, -1]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ArrowheadStack(KeepsPointers):
     """Blocks of the same shape, one behind the other."""
 
@@ -79,7 +80,7 @@ class ArrowheadStack(KeepsPointers):
         return blocks, k, w - k - 1, address(self.rows), address(self.own)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ArrowheadLeastSquares(KeepsPointers):
     """The whole problem in `unknowns` unknowns; those of no block and not shared do not occur in it."""
 
@@ -102,20 +103,26 @@ class ArrowheadLeastSquares(KeepsPointers):
 
     @property
     def column_norms(self) -> np.ndarray:
-        return self._norms[0]
+        return self._measures[0]
 
     @property
     def length(self) -> float:
         """Of the residual at step = 0, as far as any step can change it."""
-        return self._norms[1]
+        return self._measures[1]
 
     @cached_property
-    def _norms(self) -> tuple[np.ndarray, float]:
-        return self.loops.norms(self)
+    def _measures(self) -> tuple[np.ndarray, float, bool]:
+        """Lengths of the columns and of the residual, and whether a diagonal is small beside its column."""
+        return self.loops.measures(self)
 
     @cached_property
     def loops(self) -> Any:
         return arrowhead_loops()
+
+    @property
+    def only_stack_pointers(self) -> tuple[Any, ...]:
+        """As compiled loops take the only stack, or none at all."""
+        return self.stacks[0].pointers if self.stacks else (0, 0, self.shared.size, None, None)
 
     @property
     def all_stacks(self) -> tuple[ArrowheadStack, ...]:
@@ -183,9 +190,9 @@ class ArrowheadLeastSquares(KeepsPointers):
 
     @cached_property
     def _without_null_space(self) -> ArrowheadLeastSquares:
-        lengths = np.where(self.column_norms > 0, self.column_norms, 1.0)  # whole columns: what is left may be rounding
-        if not self.loops.has_small_diagonal(self, lengths):  # singular values are worth a look
+        if not self._measures[2]:  # else singular values are worth a look
             return self
+        lengths = np.where(self.column_norms > 0, self.column_norms, 1.0)  # whole columns: what is left may be rounding
         blocks = [(b.own, np.vstack([b.rows, _null_rows(b, lengths[b.own])])) for b in self.blocks]
         border = np.vstack([self.last.rows, _null_rows(self.last, lengths[self.shared])])
         return arrowhead(self.unknowns, self.shared, blocks, border)
@@ -247,6 +254,38 @@ def arrowhead_of_stacks(unknowns: int, shared: np.ndarray, stacks: Iterable[tupl
     return ArrowheadLeastSquares(unknowns, made, ArrowheadBlock(shared, last))
 
 
+@dataclass(frozen=True, eq=False)
+class PlacedBlocks(KeepsPointers):
+    """Which of many triangles in (numbers | residual) make a stack, and where in its rows their numbers stand."""
+
+    which: np.ndarray  # (blocks,) int64
+    own: np.ndarray  # (blocks, k) int64: the unknowns of each alone
+    numbers: np.ndarray  # (count,) int64: those that follow an unknown at all, the own ones first
+    columns: np.ndarray  # (blocks, count) int64: of each
+    width: int  # own and shared unknowns, and the residual
+
+    @property
+    def blocks(self) -> int:
+        return self.own.shape[0]
+
+    @property
+    def k(self) -> int:
+        return self.own.shape[1]
+
+    @cached_property
+    def pointers(self) -> list[int]:
+        return addresses(self.which, self.numbers, self.columns, self.own)
+
+
+def condensed_arrowhead(unknowns: int, shared: np.ndarray, stacks: Sequence[PlacedBlocks], triangles: np.ndarray,
+                        derivative: np.ndarray, prior: np.ndarray | None) -> ArrowheadLeastSquares:
+    """An arrow from triangles (experiments, n + 1, n + 1) in (numbers | residual), their numbers times `derivative`
+    (experiments, n); `prior`: weight and residual (unknowns, 2) of each unknown, zero for none."""
+    tops, last = arrowhead_loops().condense(stacks, triangles, derivative, prior, shared)
+    made = tuple(ArrowheadStack(each.own, top) for each, top in zip(stacks, tops, strict=True))
+    return ArrowheadLeastSquares(unknowns, made, ArrowheadBlock(shared, last))
+
+
 @remembered()
 def arrowhead_loops() -> Any:
     """What works on whole stacks: compiled, or its twin where there is no compiler."""
@@ -263,26 +302,36 @@ class CompiledArrowhead:
         stack: list[Any] = [ctypes.c_longlong, ctypes.c_int, ctypes.c_int, pointer]
         self.library = library
         library.dynident_arrowhead_reduce.argtypes = [ctypes.c_longlong, *[ctypes.c_int] * 3, *[pointer] * 5]
+        library.dynident_arrowhead_condense.argtypes = [ctypes.c_longlong, pointer, *[ctypes.c_int] * 3, pointer, pointer,
+                                                        ctypes.c_int, *[pointer] * 6]
         library.dynident_arrowhead_solve.argtypes = [*stack, *[pointer] * 4]
         library.dynident_arrowhead_solve_transposed.argtypes = [*stack, pointer, pointer]
         library.dynident_arrowhead_small_diagonal.argtypes = [*stack, pointer, pointer, ctypes.c_double]
+        library.dynident_arrowhead_measures.argtypes = [*stack, *[pointer] * 3, ctypes.c_int, ctypes.c_double, *[pointer] * 2]
         library.dynident_damped_step.argtypes = [*stack, *[pointer] * 3, ctypes.c_int, *[pointer] * 3, ctypes.c_double,
                                                  *[pointer] * 4]
         for call in (library.dynident_arrowhead_squares, library.dynident_arrowhead_left):
             call.argtypes, call.restype = [*stack, *[pointer] * 3], ctypes.c_double
 
-    def norms(self, arrow: ArrowheadLeastSquares) -> tuple[np.ndarray, float]:
+    def measures(self, arrow: ArrowheadLeastSquares) -> tuple[np.ndarray, float, bool]:
+        if len(arrow.stacks) <= 1:  # in one call
+            lengths, residual = np.empty(arrow.unknowns), ctypes.c_double()
+            small = self.library.dynident_arrowhead_measures(
+                *arrow.only_stack_pointers, *arrow.border_stack.pointers[3:], arrow.unknowns, SINGULAR_VALUE, address(lengths),
+                ctypes.addressof(residual))
+            return lengths, residual.value, bool(small)
         squares = np.zeros(arrow.unknowns)
         call, shared, into = self.library.dynident_arrowhead_squares, arrow.border_stack.pointers[4], address(squares)
         residual = sum(call(*stack.pointers, shared, into) for stack in arrow.all_stacks)
-        return np.sqrt(squares), math.sqrt(residual)
+        lengths = np.sqrt(squares)
+        return lengths, math.sqrt(residual), self._has_small_diagonal(arrow, np.where(lengths > 0, lengths, 1.0))
 
     def squares_left(self, arrow: ArrowheadLeastSquares, step: np.ndarray) -> float:
         step = np.ascontiguousarray(step)
         call, shared, at = self.library.dynident_arrowhead_left, arrow.border_stack.pointers[4], address(step)
         return sum(call(*stack.pointers, shared, at) for stack in arrow.all_stacks)
 
-    def has_small_diagonal(self, arrow: ArrowheadLeastSquares, lengths: np.ndarray) -> bool:
+    def _has_small_diagonal(self, arrow: ArrowheadLeastSquares, lengths: np.ndarray) -> bool:
         call, at = self.library.dynident_arrowhead_small_diagonal, address(lengths)
         return any(call(*stack.pointers, at, SINGULAR_VALUE) for stack in arrow.all_stacks)
 
@@ -316,6 +365,25 @@ class CompiledArrowhead:
             if call(blocks, rows.shape[1], k, shared, address(rows), address(own), None, address(tops[-1]), address(border)):
                 raise MemoryError("the elimination of unknowns is out of memory")
         return tops[:len(stacks)], border[:shared]
+
+    def condense(self, stacks: Sequence[PlacedBlocks], triangles: np.ndarray, derivative: np.ndarray, prior: np.ndarray | None,
+                 shared: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
+        call, s, tops = self.library.dynident_arrowhead_condense, shared.size, []
+        border = np.zeros((s + 1, s + 1))
+        derivative = np.ascontiguousarray(derivative)
+        given = None if prior is None else address(prior)
+        of_rows = address(triangles), address(derivative)
+        for each in stacks:
+            tops.append(top := np.empty((each.blocks, each.k, each.k + s + 1)))
+            which, numbers, columns, own = each.pointers
+            if call(each.blocks, which, triangles.shape[1] - 1, each.k, s, *of_rows, each.numbers.size, numbers, columns, own,
+                    given, address(top), address(border)):
+                raise MemoryError("the elimination of unknowns is out of memory")
+        if prior is not None and s:
+            rows = prior_rows(prior[None, shared], s + 1)
+            if self.library.dynident_arrowhead_reduce(1, s, 0, s, address(rows), 0, None, None, address(border)):
+                raise MemoryError("the elimination of unknowns is out of memory")
+        return tops, border[:s]
 
 
 def _diagonals(lengths: np.ndarray, width: int) -> np.ndarray:
