@@ -27,7 +27,7 @@ def frozen(cls: type[T]) -> type[T]:
     lines = [f"def __init__(self, {arguments}):", "    _written = self.__dict__",
              *(f"    _written[{field.name!r}] = {_value(field)}" for field in taken),
              *(["    self.__post_init__()"] if hasattr(made, "__post_init__") else [])]
-    names = {f"_default_{field.name}": field.default for field in taken}
+    names: dict[str, Any] = {f"_default_{field.name}": field.default for field in taken}
     names |= {f"_factory_{field.name}": field.default_factory for field in taken}
     exec("\n".join(lines), names)  # as dataclasses does
     names["__init__"].__qualname__ = f"{made.__qualname__}.__init__"

@@ -26,8 +26,9 @@ def damped_step(rows: ArrowheadLeastSquares, lengths: np.ndarray, lower: np.ndar
     border, step, active = np.empty((shared + 1, shared + 1)), np.empty(unknowns), np.empty(unknowns, np.int64)
     tops = [np.empty(stack.rows.shape) for stack in rows.stacks]
     lengths, lower, upper = (np.ascontiguousarray(each, float) for each in (lengths, lower, upper))
-    failure = rows.loops.library.dynident_damped_step(*rows.only_stack_pointers, *rows.border_stack.pointers[3:], unknowns, *addresses(
-        lengths, lower, upper), MULTIPLIER_TOLERANCE, address(tops[0]) if tops else None, *addresses(border, step, active))
+    failure = rows.loops.library.dynident_damped_step(
+        *rows.only_stack_pointers, *rows.border_stack.pointers[3:], unknowns, *addresses(lengths, lower, upper),
+        MULTIPLIER_TOLERANCE, address(tops[0]) if tops else None, *addresses(border, step, active))
     if failure:
         raise np.linalg.LinAlgError("Singular matrix") if failure == SINGULAR else MemoryError("a step is out of memory")
     stacks = tuple(ArrowheadStack(stack.own, top) for stack, top in zip(rows.stacks, tops, strict=True))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import functools
-from dataclasses import replace
 
 import numpy as np
 
-from dynident._util.frozen import frozen
+from dynident._util.frozen import changed, frozen
 from dynident.errors import SimulationDiverged
 from dynident.linalg.arrowhead import ArrowheadLeastSquares, PlacedBlocks, condensed_arrowhead
 from dynident.linalg.chain_qr import ChainFactors
@@ -48,9 +46,7 @@ class CondensedProblem:
 
     def without_chains(self) -> CondensedProblem:
         """The rows alone, for who needs no nodes: what stands in the workspace is not referred to any more."""
-        alone = copy.copy(self)
-        alone.linear, alone.factors = replace(self.linear, chains=(), unknown_maps=()), []
-        return alone
+        return changed(self, linear=changed(self.linear, chains=(), unknown_maps=()), factors=[])
 
     def _node_reduction(self, triangles: np.ndarray) -> float:
         """How much the sum of squares falls by the nodes alone; where no link may be missed they have nothing to choose."""
@@ -116,8 +112,9 @@ def _plan(unknowns: int, shape: tuple[int, ...], unknown_bytes: bytes) -> tuple[
         own_columns = np.tile(np.arange(private.size), (len(alike), 1))
         places = np.hstack([own_columns, private.size + column[unknown[alike][:, common]]])
         width = private.size + shared.size + 1
-        parts = (np.ascontiguousarray(each, np.int64) for each in (alike, own, np.append(private, common), places))
-        planned.append(PlacedBlocks(*parts, width))
+        which, own, numbers, places = (np.ascontiguousarray(each, np.int64)
+                                       for each in (alike, own, np.append(private, common), places))
+        planned.append(PlacedBlocks(which, own, numbers, places, width))
     return shared, tuple(planned)
 
 
