@@ -14,7 +14,8 @@ from dynident.problem.noise import sum_of_squares
 from dynident.tolerances import SINGULAR_VALUE
 
 if TYPE_CHECKING:
-    from dynident.linalg.arrowhead import ArrowheadLeastSquares, PlacedBlocks
+    from dynident.linalg.arrowhead import ArrowheadLeastSquares
+    from dynident.linalg.compiled_arrowhead import PlacedBlocks
 
 
 def measures(arrow: ArrowheadLeastSquares) -> tuple[np.ndarray, float, bool]:

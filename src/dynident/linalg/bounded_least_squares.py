@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from dynident.codegen.pointers import address, addresses
-from dynident.linalg.arrowhead import ArrowheadBlock, ArrowheadLeastSquares, ArrowheadStack, CompiledArrowhead
+from dynident.linalg.arrowhead import ArrowheadBlock, ArrowheadLeastSquares, ArrowheadStack
+from dynident.linalg.compiled_arrowhead import CompiledArrowhead
 from dynident.tolerances import MULTIPLIER_TOLERANCE
 
 SINGULAR = 2  # what the compiled step answers where a diagonal is zero

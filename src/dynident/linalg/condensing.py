@@ -8,8 +8,9 @@ import numpy as np
 
 from dynident._util.frozen import changed, frozen
 from dynident.errors import SimulationDiverged
-from dynident.linalg.arrowhead import ArrowheadLeastSquares, PlacedBlocks, condensed_arrowhead
+from dynident.linalg.arrowhead import ArrowheadLeastSquares, condensed_arrowhead
 from dynident.linalg.chain_qr import ChainFactors
+from dynident.linalg.compiled_arrowhead import PlacedBlocks
 from dynident.linalg.finite_problem import Evaluation, LinearizedProblem, LinkOffsets
 from dynident.linalg.smoother_qr import SmootherFactors
 from dynident.problem.noise import sum_of_squares
