@@ -20,6 +20,7 @@ from dynident.methods.presets import METHODS
 from dynident.workbench.commands import methods
 from dynident.workbench.folder import RECORDS
 from dynident.workbench.session import Refused
+from dynident.workbench.spectrum import amplitude_spectra
 
 ENDLESS = {"kind": "multistart", "starts": 5000, "method": {"kind": "single_shooting"}}
 HOSTILE = '<img src=x onerror=alert(1)> "y"\' ]'
@@ -59,6 +60,17 @@ def test_a_problem_is_described_with_its_records_and_unknowns(servo):
         ("strokes", "experiment", 2001), ("sines", "validation", 2001)]
     first = state["description"]["quantities"][0]
     assert [first[key] for key in ("name", "start", "lower", "upper", "unit", "free")] == ["M", 50, 1, 500, "kg", True]
+
+
+def test_the_spectrum_is_that_of_the_record_and_of_the_curve(servo):
+    view = {"record": 0, "width": 800, "values": {}}
+    head, (frequency, measured, simulated, *_) = servo.columns("/api/simulate", {**view, "spectrum": True})
+    run = di.read_problem(servo.folder / "servo.toml").problem.experiments[0]
+    exact, (expected,) = amplitude_spectra(np.asarray(run.time), [np.asarray(run.outputs["position"])], 200)
+    assert head["outputs"][0] == "position"
+    np.testing.assert_array_equal(frequency, exact)
+    np.testing.assert_array_equal(measured, expected)
+    assert np.isfinite(simulated).all() and not np.array_equal(simulated, measured)
 
 
 def test_the_curve_is_that_of_simulate(servo):

@@ -183,43 +183,47 @@ class Objective:
             cost += float(prior @ prior)
         if not math.isfinite(cost):
             raise SimulationDiverged(np.nan, 0, what="the sum of squares is too large for the computer")
-        max_defect = max((float(np.abs(d / self.state_scale).max()) for d in defects if d.size), default=0.0)
+        max_defect = max((float(np.abs(d / self._scale_of(d)).max()) for d in defects if d.size), default=0.0)
         weighed = () if self.loss == "squared" else tuple(factors)
         by_model = tuple(weights) if self._weighs_by_model else ()
         return Evaluation(cost, tuple(rhs), prior, tuple(defects), tuple(corrections), max_defect, weighed, by_model,
                           log_std), factors
 
-    def linear(self, point: Variables, evaluation: Evaluation, chains: Sequence[SegmentChain], workspace: Workspace
-               ) -> LinearizedProblem:
-        """Chains of the experiments joined at the unknowns."""
+    def linear(self, point: Variables, evaluation: Evaluation, chains: Sequence[SegmentChain], workspace: Workspace,
+               history: int = 0) -> LinearizedProblem:
+        """Chains of the experiments joined at the unknowns; `history`: so many states of a node follow those of the one before
+        it, and of the first nothing."""
         derivative = self.coordinates.derivative(point.unknowns)
-        maps, priors, at = self._unknown_maps(derivative), self._no_priors, self._prior_unknowns
+        maps, priors, at = self._unknown_maps(derivative, history), self._no_priors, self._prior_unknowns
         if at.size:
             values = self.coordinates.values(point.unknowns)
             priors = UnknownMap(at, derivative[at] * np.array([known.slope(values[i]) for i, known in self.priors]))
         return LinearizedProblem(evaluation, len(self.names), tuple(chains), maps, priors, workspace)
 
-    def _unknown_maps(self, derivative: np.ndarray) -> tuple[UnknownMap, ...]:
+    def _unknown_maps(self, derivative: np.ndarray, history: int) -> tuple[UnknownMap, ...]:
         """Of every experiment; the same at every point where no unknown is a logarithm."""
-        if not self.coordinates.any_log:
+        if not self.coordinates.any_log and not history:
             return self._straight_maps
-        return tuple(self.unknown_map(e, derivative) for e in range(len(self._sources)))
+        return tuple(self.unknown_map(e, derivative, history) for e in range(len(self._sources)))
 
     @cached_property
     def _straight_maps(self) -> tuple[UnknownMap, ...]:
         return tuple(self.unknown_map(e, np.ones(len(self.names))) for e in range(len(self._sources)))
 
-    def unknown_map(self, e: int, derivative: np.ndarray) -> UnknownMap:
+    def unknown_map(self, e: int, derivative: np.ndarray, history: int = 0) -> UnknownMap:
         """How first state and free parameters of one experiment follow the unknowns; `slope` is d value / d unknown."""
-        unknown = self._sources[e]
+        unknown = np.insert(self._sources[e], [len(self.state_scale)] * history, -1) if history else self._sources[e]
         return UnknownMap(unknown, np.append(derivative, 0.0)[unknown])
 
     def node_step_norm(self, nodes: Sequence[np.ndarray]) -> float:
         """Mean over the nodes of their squared steps, each divided by the typical size of its state."""
-        total, states = 0.0, max(1, self.state_scale.size)
+        total = 0.0
         for steps in nodes:
-            repeats = steps.shape[1] // states  # a state, and the stages before it
-            scale = self.state_scale if repeats == 1 else np.tile(self.state_scale, repeats)
-            scaled = (steps / scale).ravel()
+            scaled = (steps / self._scale_of(steps)).ravel()
             total += float(scaled @ scaled)
         return total / max(1, sum(len(n) for n in nodes))
+
+    def _scale_of(self, rows: np.ndarray) -> np.ndarray:
+        """Typical sizes of a state, and of the stages or of the state before it beside it."""
+        repeats = rows.shape[1] // max(1, self.state_scale.size)
+        return self.state_scale if repeats == 1 else np.tile(self.state_scale, repeats)

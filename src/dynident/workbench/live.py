@@ -24,10 +24,12 @@ from dynident.transcription.initial_guess import start_values
 from dynident.transcription.simulators import Simulator, declared_names, simulator_for
 from dynident.workbench import mathml
 from dynident.workbench.records import ProblemText, ReadableProblem, RecordCache, described, preview
+from dynident.workbench.spectrum import amplitude_spectra
 from dynident.workbench.thinning import Thinning
 from dynident.workbench.wire import pack_columns
 
 FINEST = 64  # steps between two samples beyond which a live curve is not refined
+PIXELS_PER_FREQUENCY = 4  # of a spectrum that is drawn
 PATIENCE = 0.1  # s; a live curve is not refined beyond this
 LABEL = re.compile(r"(rate|definition|output|input|parameter|constant|algebraic equation|next value)(?: of)? '([^']+)'")
 TEMPLATES = {"servo_axis": "Servo axis with friction", "mass_spring_damper": "Mass, spring, damper",
@@ -67,8 +69,8 @@ class Live:
         return {}, pack_columns(head, [thin.times(experiment.time), *(thin.values(signal) for signal in signals)])
 
     def simulate(self, record: int, values: Mapping[str, float], width: int, begin: float | None, end: float | None,
-                 tell: Tell) -> Answer:
-        """What the model does at these values, thinned by the same pixels as the record."""
+                 spectrum: bool, tell: Tell) -> Answer:
+        """What the model does at these values, thinned by the same pixels as the record; or the spectra of both."""
         experiment = self._experiment(record)
         if self.opened.said is None:
             raise ProblemError("There is no model to simulate yet: " + self.opened.faults[0])
@@ -83,6 +85,11 @@ class Live:
         thin = Thinning.of(experiment.time, width, begin, end)
         names = list(self.opened.said.problem.model.outputs)
         found = dict(zip(names, outputs.T, strict=True))
+        if spectrum:
+            part = slice(thin.first, thin.last)
+            both = [np.asarray(each)[part] for name, y in experiment.outputs.items() for each in (y, found[name])]
+            frequency, spectra = amplitude_spectra(np.asarray(experiment.time)[part], both, width // PIXELS_PER_FREQUENCY)
+            return {}, pack_columns({"outputs": list(experiment.outputs)}, [frequency, *spectra])
         residuals = {name: np.asarray(measured) - found[name] for name, measured in experiment.outputs.items()}
         head = {"outputs": names, "residuals": list(residuals), "coarse": change > LIVE_CURVE_CHANGE, "change": change,
                 "cpu_ms": 1e3 * (clock.process_time() - began), **_scores(experiment, found, residuals)}

@@ -97,7 +97,8 @@ class Routes:
         values = request.get("values")
         if not isinstance(values, dict) or not all(_is_number(value) for value in values.values()):
             raise Refused(422, "values are numbers by name.")
-        head, body = self.session.simulate({**_view(request), "values": values})
+        spectrum = request.get("spectrum") is True
+        head, body = self.session.simulate({**_view(request), "values": values, "spectrum": spectrum})
         if "diverged" in head:
             raise Refused(422, head["diverged"], diverged=True)
         return body
