@@ -5,7 +5,8 @@ from inspect import signature
 
 import pytest
 
-from dynident._util.frozen import changed, frozen
+from dynident._util.data_classes import changed
+from dynident._util.frozen import frozen
 
 
 def made_by(decorate):

@@ -17,7 +17,7 @@ from dynident.cli import main
 from dynident.demo import copy_to
 from dynident.io.readers.tables import READERS
 from dynident.methods.presets import METHODS
-from dynident.workbench.commands import methods
+from dynident.workbench import routes
 from dynident.workbench.folder import RECORDS
 from dynident.workbench.session import Refused
 from dynident.workbench.spectrum import amplitude_spectra
@@ -194,6 +194,8 @@ def test_a_fit_of_the_page_is_the_fit_of_the_command_line_bit_for_bit(servo, tmp
     folder = servo.folder / "results" / "servo-fit-001"
     assert run("fit", servo.folder / "servo.toml", "--out", tmp_path / "cli") == 0
     ours, theirs = (json.loads((one / "estimate.json").read_text()) for one in (folder, tmp_path / "cli"))
+    for one in (ours, theirs):
+        del one["counts"]["compiled kernels"]  # of the first to run, where the cache is still empty
     for key in ("values", "cost", "uncertainty", "statistics", "counts", "verdict", "notes"):
         assert ours[key] == theirs[key], key
     assert (folder / "problem_as_given.toml").read_bytes() == (servo.folder / "servo.toml").read_bytes()
@@ -416,7 +418,7 @@ def test_runs_in_one_file_are_records_of_one_table(servo):
 
 
 def test_methods_of_the_page_are_those_of_the_registry():
-    assert set(methods()) == set(METHODS)
+    assert set(routes.METHODS) == set(METHODS)
 
 
 def test_the_same_in_python_runs_and_gives_the_same(servo, monkeypatch, capsys):
