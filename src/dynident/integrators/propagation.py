@@ -9,12 +9,12 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import casadi as ca
 import numpy as np
 
+from dynident._util.frozen import frozen
 from dynident.codegen.c_source import flags_by_size, kernel_text
 from dynident.codegen.compiler import load_library, remembered
 from dynident.codegen.pointers import KeepsPointers, address
@@ -46,7 +46,7 @@ def divergence_error(model: Model, grid: Grid, node: int, states: np.ndarray, ou
     return SimulationDiverged(float(grid.time[node]), node)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Propagation(KeepsPointers):
     """What a march leaves behind. Sensitivities are with respect to (first state of the segment, free parameters)."""
 
