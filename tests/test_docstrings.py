@@ -26,15 +26,17 @@ from dynident.statistics.profile_likelihood import Profile
 from dynident.verbs.bootstrap import LeaveOneOut
 
 DOCS = Path(__file__).parents[1] / "docs"
-RETURNED = {it.__name__: it for it in (Covariance, Check, Profile, Bootstrap, LeaveOneOut, Coverage,
-                                       StructuralIdentifiability, ProblemFile, FleetResult, BoundarySolution)}  # users meet them, and never make one
+RETURNED = {it.__name__: it for it in (  # users meet them, and never make one
+    Covariance, Check, Profile, Bootstrap, LeaveOneOut, Coverage, StructuralIdentifiability, ProblemFile, FleetResult,
+    BoundarySolution)}
 NAMES = {name: getattr(di, name) for name in di.__all__} | RETURNED
 SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
 PAGE = re.compile(r"See\s+the\s+manual,\s+([\w/]+)\.")
 ENTRY = re.compile(r"^(\*{0,2}\w+(?:, \w+)*) : (.+)$", re.MULTILINE)
 DESCRIBED = re.compile(r"^(\S.*)\n((?:    .*(?:\n|$)|\n)*)", re.MULTILINE)  # an entry, and the lines below it
 UNIT = re.compile(r"\bunits?\b|seconds?|\bHz\b|\brad\b|\bm/s|N m|\bin m\b|\bkg\b|standard deviations\.|likewise", re.IGNORECASE)
-NO_UNIT = re.compile(r"\blevel\b|share|fraction|relative|factor|\btimes the\b|logarithm|as text over", re.IGNORECASE)
+NO_UNIT = re.compile(r"\blevel\b|correlations|the same of|share|fraction|relative|factor|logarithm|as text over",
+                     re.IGNORECASE)
 each_name = pytest.mark.parametrize("name", NAMES)
 
 
