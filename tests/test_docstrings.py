@@ -35,7 +35,7 @@ PAGE = re.compile(r"See\s+the\s+manual,\s+([\w/]+)\.")
 ENTRY = re.compile(r"^(\*{0,2}\w+(?:, \w+)*) : (.+)$", re.MULTILINE)
 DESCRIBED = re.compile(r"^(\S.*)\n((?:    .*(?:\n|$)|\n)*)", re.MULTILINE)  # an entry, and the lines below it
 UNIT = re.compile(r"\bunits?\b|seconds?|\bHz\b|\brad\b|\bm/s|N m|\bin m\b|\bkg\b|standard deviations\.|likewise", re.IGNORECASE)
-NO_UNIT = re.compile(r"\blevel\b|correlations|the same of|share|fraction|relative|factor|logarithm|as text over",
+NO_UNIT = re.compile(r"\blevel\b|correlations|the same of|share|fraction|relative|factor|times the|logarithm|as text over",
                      re.IGNORECASE)
 each_name = pytest.mark.parametrize("name", NAMES)
 

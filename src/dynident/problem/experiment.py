@@ -53,8 +53,7 @@ class Experiment:
     units : mapping of str to str, optional
         By signal, and of "time".
     before : mapping of str to float, optional
-        Inputs before the first sample in their units, for models with a dead time (`delay(u, theta)`); left out, they were as
-        at the first.
+        Inputs before the first sample in their units, for models with a dead time (`delay(u, theta)`); else as at the first.
     mode : str, default ""
         In which mode a hybrid model begins; "": the first that is possible.
     time_radius : float or array of one value per sample, default 0.0
@@ -65,8 +64,7 @@ class Experiment:
     notes : tuple of str, default ()
         What the reader understood beyond the plain case, as sentences.
     constants : mapping of str to float, optional
-        Values that parameters of the model have in this experiment, in their units, such as a dose; known, and not estimated
-        here.
+        Values that parameters of the model have in this experiment, in their units, such as a dose; not estimated here.
     group : str, default ""
         Experiments of one group share the parameters that are declared with `per="group"`.
     steady : SteadyState, optional
