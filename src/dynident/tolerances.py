@@ -196,6 +196,7 @@ LIVE_CURVE_CHANGE = 1e-3  # of the largest value: what halved steps may change o
 EVENT_TIME = 1e-14  # of a step; how closely an event is located: bisection ends there, whatever the guards' scale
 EVENT_AT_ONCE = 1e-9  # of a step; what changes sign within it does so now: it is the guard just crossed, or one that joins it
 SAME_MOTION = 1e-6  # of a state's size; segments that end and begin this close follow one motion, in one mode
+INPUT_CORNER = 1e-9  # of an input's largest value or slope; a change of it from one step to the next above this is a corner
 STAGE_NEWTON_STEP = 1e-8  # of a stage and of its first correction; the next correction is then far below rounding
 STAGE_NEWTON_ROUNDING = 1e-12  # of the largest stage; a correction that small and no longer shrinking is rounding
 ALGEBRAIC_NEWTON_STEP = 1e-8  # of an algebraic variable and of its first correction; the next is then far below rounding
@@ -206,6 +207,7 @@ ALGEBRAIC_PIVOT = 1e-8  # of the matrix's largest entry; L D L' with a smaller p
 CVODES_RELATIVE = 1e-9  # relative error of a step that cvodes chooses; a fit takes it for the noise of its simulations
 CVODES_ABSOLUTE = 1e-11  # units of a state; the same for states near zero
 REST_TOLERANCE = 1e-6  # of a state's largest value: what moves less in the last and longest wait has come to rest
+REST_ROUNDING = 1e-15  # of the largest state: a state that should be zero is the rounding of others (1e-37 in a cell's model)
 RADAU_TOLERANCE = 1e-8  # relative to each state; the error of radau5 is a tenth to a thousandth of that
 
 # -- finite differences (black boxes): is a derivative seen, and is that of the model right?
@@ -246,6 +248,7 @@ COVARIANCE_NEGATIVE_PIVOT = -1e-6  # of a variance; rounding makes no pivot of a
 NOISE_ABSENT = 0.5  # logarithms above the lower end of the search; a level that ends lower is none that the data show
 FILTER_BOUND_ROUNDING = 1e-12  # relative; a bound that went through a logarithm comes back so close, and is not left
 UNSTABLE_GROWTH = 1e-3  # per step, beyond what the model itself grows; a thousand steps make it e-fold
+STEP_ERROR = 0.01  # standard deviations of an output; what a filter's steps between two samples may err by
 STEP_HALVING_SHIFT = 0.5  # standard deviations; what halved steps move by more is not given by the data alone
 FILTER_DIVERGED = 100.0  # mean squared innovation over its foreseen variance: the filter no longer follows the record
 FILTER_INCONSISTENT = 0.05  # relative error of the foreseen spread, or correlation of neighbours; less changes no decision
