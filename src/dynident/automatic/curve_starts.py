@@ -29,7 +29,7 @@ def curve_starts(problem: Problem, loss: str, seed: int, number: int, kept: floa
     `kept`: share of the unknowns, others at each place, that stay where the problem starts.
     """
     linear, rng = linear_unknowns(problem), np.random.default_rng([seed, number])
-    seen = []
+    seen: list[tuple[float, int, Start]] = []
     for drawn in round_starts(problem, seed, number, PLACES, DECADES):
         start = replace(drawn, parameters={p: v for p, v in drawn.parameters.items() if rng.random() >= kept})
         values = projected(problem, _values(problem, start), linear)
