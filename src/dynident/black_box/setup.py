@@ -67,6 +67,10 @@ class BlackBoxProblem:
         """The same problem with other steps between the samples."""
         return BlackBoxProblem(self.problem, self.cache, substeps, self.std, self.loss, self.start_values)
 
+    def whole_records(self) -> BlackBoxProblem:
+        """Itself: nothing is cut."""
+        return self
+
     def with_bounds(self, lower: np.ndarray, upper: np.ndarray) -> BlackBoxProblem:
         """The same problem within other bounds, in solver coordinates; what was simulated serves both."""
         changed = copy.copy(self)

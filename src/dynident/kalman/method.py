@@ -16,7 +16,7 @@ from dynident.codegen import compiler
 from dynident.errors import NotSupported
 from dynident.integrators import integrator_named
 from dynident.integrators.scheme import Explicit, Integrator
-from dynident.methods.capabilities import Capabilities, Support
+from dynident.methods.capabilities import RESTARTS, Capabilities, Support
 from dynident.methods.method import Method
 from dynident.methods.options import (
     check_options,
@@ -127,7 +127,8 @@ class FilterMethod(Method):
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(process_noise=Support.YES, nonlinear_algebraic_variables=Support.NO)
+        return Capabilities(process_noise=Support.YES, nonlinear_algebraic_variables=Support.NO,
+                            settable_states=Support.YES, refusals={"black_boxes": RESTARTS})
 
     @property
     def simulation_integrator(self) -> str:

@@ -13,10 +13,14 @@ from dynident.errors import NotSupported, ProblemError
 from dynident.models.equations import EquationModel
 from dynident.problem.noise import Bounded, LogNormal, formula_of
 from dynident.problem.problem import Problem
+from dynident.transcription.simulators import SimulatedModel
 
 BOUNDED = ("{method} needs a standard deviation, but the errors of {outputs} are Bounded. A bound says nothing about how "
            "likely an error inside it is: say Gaussian(std, bound=radius) if you can state both, or use set_membership() for "
            "what a bound can prove.")
+EQUATIONS = "{method} needs a model with equations, not a {model}."
+RESTARTS = ("{method} begins simulations with states of its own, but {obstacle}. Use least_squares(), which simulates records as a "
+            "whole.")
 MODES = ("{method} needs a model with one mode, but this one has {modes}. Methods that follow the modes: single_shooting(), "
          "multiple_shooting() and least_squares().")
 STATELESS = ("{method} needs a model with states, but this one has none: there is nothing to discretize or to filter. Use "
@@ -79,7 +83,8 @@ class Capabilities:
     gaussian_noise: Support = Support.YES
     estimated_noise: Support = Support.YES  # Gaussian() without a std
     bounded_noise: Support = Support.NO
-    black_boxes: Support = Support.NO  # FMUs: models that show no equations
+    black_boxes: Support = Support.NO  # models that show no equations: FMUs, functions that simulate
+    settable_states: Support = Support.NO  # such models where a simulation can begin with any state: FMUs by Model Exchange
     hybrid_models: Support = Support.NO  # modes and transitions
     models_without_states: Support = Support.NO
     algebraic_variables: Support = Support.YES  # that enter linearly: eliminated before a method sees them
@@ -133,7 +138,7 @@ def refuse_robust_loss(problem: Problem, loss: str) -> None:
 
 INSTEAD = "a method that takes them: single_shooting(), multiple_shooting(), full_discretization() or least_squares()"
 REFUSALS = {  # in the order in which they are looked for; what is missing here is refused by the methods themselves
-    "black_boxes": "{method} needs a model with equations, not a {model}.", "hybrid_models": MODES, "bounded_noise": BOUNDED,
+    "black_boxes": EQUATIONS, "settable_states": EQUATIONS, "hybrid_models": MODES, "bounded_noise": BOUNDED,
     "dead_times": DEAD_TIME, "discrete_time": DISCRETE_TIME,
     "models_without_states": STATELESS, "algebraic_variables": ALGEBRAIC,
     "nonlinear_algebraic_variables": NONLINEAR_ALGEBRAIC, "constraints": CONSTRAINTS, "state_bounds": STATE_BOUNDS,
@@ -147,8 +152,16 @@ REFUSALS = {  # in the order in which they are looked for; what is missing here 
 
 
 def _black_box(problem: Problem) -> dict[str, Any] | None:
+    """That can only be simulated from its start."""
     model = problem.model
-    return None if isinstance(model, EquationModel) else {"model": type(model).__name__}
+    if not isinstance(model, SimulatedModel) or not model.restart_obstacle:
+        return None
+    return {"model": type(model).__name__, "obstacle": model.restart_obstacle}
+
+
+def _settable_states(problem: Problem) -> dict[str, Any] | None:
+    model = problem.model
+    return {"model": type(model).__name__} if isinstance(model, SimulatedModel) and not model.restart_obstacle else None
 
 
 def _hybrid(problem: Problem) -> dict[str, Any] | None:
@@ -253,7 +266,7 @@ def _filtered_outputs(problem: Problem) -> dict[str, Any] | None:
 
 
 FEATURES: Mapping[str, Callable[[Problem], dict[str, Any] | None]] = {
-    "black_boxes": _black_box, "hybrid_models": _hybrid, "bounded_noise": _bounded_noise,
+    "black_boxes": _black_box, "settable_states": _settable_states, "hybrid_models": _hybrid, "bounded_noise": _bounded_noise,
     "dead_times": _dead_times, "discrete_time": _discrete_time,
     "models_without_states": _without_states, "algebraic_variables": _algebraic,
     "nonlinear_algebraic_variables": _nonlinear_algebraic, "constraints": _constraints, "state_bounds": _state_bounds,

@@ -16,7 +16,7 @@ from dynident.integrators.events import require_events
 from dynident.integrators.scheme import Adaptive, Integrator
 from dynident.linalg.finite_problem import FiniteProblem, Variables
 from dynident.methods.build_estimate import build_direct_estimate
-from dynident.methods.capabilities import CONDITIONS, Capabilities, Support, check_supports, refuse_robust_loss
+from dynident.methods.capabilities import CONDITIONS, RESTARTS, Capabilities, Support, check_supports, refuse_robust_loss
 from dynident.methods.dead_time_scan import past_note, refuse_unknown_dead_times, scan_dead_times
 from dynident.methods.direct_loop import run_direct
 from dynident.methods.direct_steps import DirectSetup, OuterState, Transcription, refusal
@@ -134,8 +134,8 @@ class ShootingMethod(DirectMethod):
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(hybrid_models=Support.YES, models_without_states=Support.YES, constraints=Support.YES,
-                            dead_times=Support.YES, discrete_time=Support.YES, robust_losses=Support.YES,
+        return Capabilities(settable_states=Support.YES, hybrid_models=Support.YES, models_without_states=Support.YES,
+                            constraints=Support.YES, refusals={"black_boxes": RESTARTS}, dead_times=Support.YES, discrete_time=Support.YES, robust_losses=Support.YES,
                             noise_formulas=Support.YES if self.kind == SingleShooting.kind else Support.NO, **CONDITIONS,
                             instead={"state_bounds": "full_discretization(), which hands them to Ipopt"})
 
@@ -169,6 +169,9 @@ class ShootingMethod(DirectMethod):
 
     def transcribe_by_shooting(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Shooting:
         return self.transcribe(problem, substeps, noise_std)
+
+    def simulated_problem(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Shooting:
+        return self.transcribe(problem, substeps, noise_std).whole_records()
 
     def make_solver(self, finite: Shooting) -> Solver:
         if self.solver in PROGRAM_SOLVERS:

@@ -57,6 +57,10 @@ class SimulatedProblem(TranscribedProblem, Protocol):
         """The same problem with other steps between the samples."""
         ...
 
+    def whole_records(self) -> SimulatedProblem:
+        """The same problem with records in one piece each."""
+        ...
+
     def run(self, point: Variables, sensitivities: bool) -> list[Propagation]:
         """States and outputs per record."""
         ...
