@@ -68,8 +68,8 @@ class LeastSquares(Method):
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(black_boxes=Support.YES, settable_states=Support.YES, hybrid_models=Support.YES, models_without_states=Support.YES,
-                            dead_times=Support.YES, discrete_time=Support.YES,
+        return Capabilities(black_boxes=Support.YES, settable_states=Support.YES, hybrid_models=Support.YES,
+                            models_without_states=Support.YES, dead_times=Support.YES, discrete_time=Support.YES,
                             constraints=Support.YES, robust_losses=Support.YES, filtered_outputs=Support.YES, **CONDITIONS,
                             instead={"state_bounds": "full_discretization() on equations, which hands them to Ipopt"})
 

@@ -47,6 +47,7 @@ class BlackBoxProblem:
     """
 
     jacobian_is_cheap = False
+    notes = ()  # of all rounds together, at their end
 
     def __init__(self, problem: Problem, cache: EvaluationCache, substeps: int, std: Mapping[str, float],
                  loss: str = "squared", start_values: Sequence[float] | np.ndarray | None = None):

@@ -138,7 +138,8 @@ class FmuRecordSimulator:
         tighter = TIGHTENING * self.model.tolerance
         if not self.hidden_solver or tighter < FMU_TIGHTEST_TOLERANCE:
             return None
-        return FmuRecordSimulator(self.model.with_options(tolerance=tighter), self.declared, self.keeps_tolerance, self.restarts)
+        return FmuRecordSimulator(self.model.with_options(tolerance=tighter), self.declared, self.keeps_tolerance,
+                                  self.restarts)
 
     def with_visible_solver(self) -> FmuRecordSimulator | None:
         d = self.model.description

@@ -58,7 +58,7 @@ class InverseDynamics(Method):
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(bounds=Support.NO, priors=Support.NO, gaussian_noise=Support.IGNORED, black_boxes=Support.YES, settable_states=Support.YES,
+        return Capabilities(bounds=Support.NO, priors=Support.NO, gaussian_noise=Support.IGNORED, black_boxes=Support.YES,
                             robust_losses=Support.YES)
 
     def check_supports(self, problem: Problem) -> None:

@@ -22,6 +22,7 @@ from dynident.problem.problem import given_std
 from dynident.solvers.solver_result import Iteration
 from dynident.status import Status, StatusCode
 from dynident.tolerances import FILTER_BOUND_ROUNDING, STEP_HALVING_SHIFT, UNSTABLE_GROWTH
+from dynident.transcription.simulators import segment_notes
 
 MAX_OUTLIERS = 0.05  # of the measured values: with more left out, the gate keeps the truth outside
 EXAMINED_SAMPLES = 200  # samples at which a step is examined
@@ -204,6 +205,7 @@ def _notes(setup: FilterSetup, filtered: FilterResult, counts: Mapping[str, int]
     if setup.method.passes > 1:
         notes.append("The last pass began with the parameters of the one before; intervals are those of a single pass.")
     notes += [note for e in setup.problem.experiments for note in e.notes]
+    notes += segment_notes(setup.simulated.simulator) if setup.simulated is not None else ()
     return notes
 
 

@@ -12,9 +12,9 @@ from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.integrators import integrator_named
 from dynident.integrators.scheme import Explicit
 from dynident.kalman.method import ESTIMATE, FilterMethod, require_explicit
+from dynident.kalman.simulated_functions import SimulatedFunctions
 from dynident.methods import noise_estimation
 from dynident.methods.capabilities import check_supports
-from dynident.kalman.simulated_functions import SimulatedFunctions
 from dynident.models.augmented import Augmented, ParameterTransform, disturbed_states, reciprocal_parameters, transform_for
 from dynident.models.equations import EquationModel
 from dynident.problem.experiment import Experiment

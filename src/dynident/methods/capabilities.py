@@ -19,8 +19,7 @@ BOUNDED = ("{method} needs a standard deviation, but the errors of {outputs} are
            "likely an error inside it is: say Gaussian(std, bound=radius) if you can state both, or use set_membership() for "
            "what a bound can prove.")
 EQUATIONS = "{method} needs a model with equations, not a {model}."
-RESTARTS = ("{method} begins simulations with states of its own, but {obstacle}. Use least_squares(), which simulates records as a "
-            "whole.")
+RESTARTS = "{method} needs a model with equations, or an FMU whose state can be set, not a {model}{obstacle}."
 MODES = ("{method} needs a model with one mode, but this one has {modes}. Methods that follow the modes: single_shooting(), "
          "multiple_shooting() and least_squares().")
 STATELESS = ("{method} needs a model with states, but this one has none: there is nothing to discretize or to filter. Use "
@@ -152,11 +151,13 @@ REFUSALS = {  # in the order in which they are looked for; what is missing here 
 
 
 def _black_box(problem: Problem) -> dict[str, Any] | None:
-    """That can only be simulated from its start."""
+    """That can only be simulated from its start, or not at all."""
     model = problem.model
-    if not isinstance(model, SimulatedModel) or not model.restart_obstacle:
+    simulated = isinstance(model, SimulatedModel)
+    if isinstance(model, EquationModel) or (simulated and not model.restart_obstacle):
         return None
-    return {"model": type(model).__name__, "obstacle": model.restart_obstacle}
+    why = f": {model.restart_obstacle}. Use least_squares(), which simulates records as a whole" if simulated else ""
+    return {"model": type(model).__name__, "obstacle": why}
 
 
 def _settable_states(problem: Problem) -> dict[str, Any] | None:

@@ -135,7 +135,8 @@ class ShootingMethod(DirectMethod):
     @property
     def capabilities(self) -> Capabilities:
         return Capabilities(settable_states=Support.YES, hybrid_models=Support.YES, models_without_states=Support.YES,
-                            constraints=Support.YES, refusals={"black_boxes": RESTARTS}, dead_times=Support.YES, discrete_time=Support.YES, robust_losses=Support.YES,
+                            constraints=Support.YES, dead_times=Support.YES, discrete_time=Support.YES,
+                            robust_losses=Support.YES, refusals={"black_boxes": RESTARTS},
                             noise_formulas=Support.YES if self.kind == SingleShooting.kind else Support.NO, **CONDITIONS,
                             instead={"state_bounds": "full_discretization(), which hands them to Ipopt"})
 

@@ -24,8 +24,8 @@ from dynident.transcription.shooting import Shooting, default_segments
 GENTLE = 1e-9  # damping of a start that is known to be close
 MAX_ITERATIONS = 50
 TAKES = Capabilities(black_boxes=Support.YES, settable_states=Support.YES, hybrid_models=Support.YES,
-                     models_without_states=Support.YES, dead_times=Support.YES, discrete_time=Support.YES, filtered_outputs=Support.YES,
-                     noise_formulas=Support.YES, **CONDITIONS,
+                     models_without_states=Support.YES, dead_times=Support.YES, discrete_time=Support.YES,
+                     filtered_outputs=Support.YES, noise_formulas=Support.YES, **CONDITIONS,
                      instead={"constraints": "the interval of the estimate, which knows the constraint"})
 
 

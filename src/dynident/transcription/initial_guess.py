@@ -50,7 +50,8 @@ def observed_states(model: Model) -> dict[int, ObservedState]:
     """For each state that the outputs show directly or by their slope: where to look; of other models than equations, states
     that are outputs under another name."""
     if isinstance(model, SimulatedModel):
-        return {model.states.index(state): ObservedState(output, 1.0, 0.0, False) for state, output in model.shown_states.items()}
+        names = model.states
+        return {names.index(state): ObservedState(shown, 1.0, 0.0, False) for state, shown in model.shown_states.items()}
     return _sights(model) if isinstance(model, EquationModel) else {}
 
 

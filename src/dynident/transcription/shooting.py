@@ -29,7 +29,7 @@ from dynident.problem.problem import Problem
 from dynident.transcription.initial_guess import states_from_measurements
 from dynident.transcription.objective import Objective, WeightedData
 from dynident.transcription.simulated_propagation import DifferenceScale, SimulatedPropagator
-from dynident.transcription.simulators import SimulatedModel, declared_names
+from dynident.transcription.simulators import SimulatedModel, declared_names, segment_notes
 
 SAMPLES_PER_SEGMENT = 10  # at least, where the number of segments is not given
 USUAL_SEGMENTS = 20
@@ -101,7 +101,7 @@ class ExperimentData(WeightedData):
 
 def _propagator(problem: Problem, integrator: Integrator, objective: Objective) -> Propagator:
     """Of equations with exact sensitivities; of a model that is simulated by differences."""
-    free, model = objective.free, problem.model
+    free, model, outputs = objective.free, problem.model, len(problem.model.outputs)
     if not isinstance(model, SimulatedModel):
         return propagator_for(model, integrator, tuple(int(i) for i in free))
     size, lower, upper = np.zeros(free.size), np.full(free.size, -np.inf), np.full(free.size, np.inf)
@@ -113,7 +113,7 @@ def _propagator(problem: Problem, integrator: Integrator, objective: Objective) 
                 lower[k], upper[k] = max(lower[k], unknown.lower), min(upper[k], unknown.upper)
     scale = DifferenceScale(objective.state_scale, np.where(size > 0, size, 1.0), lower, upper)
     simulator = model.segment_simulator(declared_names(problem), integrator.name)
-    return SimulatedPropagator(simulator, len(model.outputs), free, scale)
+    return SimulatedPropagator(simulator, outputs, free, scale)
 
 
 _records: WeakKeyDictionary[Problem, tuple[dict[str, float], list[ExperimentData]]] = WeakKeyDictionary()
@@ -197,6 +197,10 @@ class Shooting:
     def simulated(self) -> bool:
         """A model without equations, whose sensitivities are differences."""
         return isinstance(self.propagator, SimulatedPropagator)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return segment_notes(self.propagator.simulator) if isinstance(self.propagator, SimulatedPropagator) else ()
 
     @property
     def jacobian_error(self) -> float:

@@ -144,6 +144,13 @@ class SimulatedModel(Protocol):
         ...
 
 
+def segment_notes(simulator: SegmentSimulator) -> tuple[str, ...]:
+    """What a fit in pieces says about its simulator."""
+    unseen = (f"The solver inside was taken at its word (a relative error of {simulator.noise:.1g}): what its errors move is "
+              "measured by least_squares() only.",) if simulator.hidden_solver else ()
+    return (*simulator.notes, *unseen)
+
+
 class EquationSimulator:
     """Equations, integrated by one of our integrators."""
 

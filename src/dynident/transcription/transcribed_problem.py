@@ -53,6 +53,11 @@ class SimulatedProblem(TranscribedProblem, Protocol):
     @property
     def records(self) -> Sequence[ExperimentData]: ...
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is worth a word about its simulations."""
+        ...
+
     def with_substeps(self, substeps: int) -> Self:
         """The same problem with other steps between the samples."""
         ...
