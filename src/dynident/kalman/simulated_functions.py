@@ -1,8 +1,8 @@
 """Simulated functions: one step and the measurement function of a model without equations, with Jacobians by differences.
 
-A step is a simulation from one moment to the next that begins with the filter's state and parameters; the outputs are those
-of a simulation of a single moment. Differences are central. All points of a Jacobian, or all sigma points, go to the simulator in one message.
-"""
+A step is a simulation from one moment to the next that begins with the filter's state and parameters; the outputs are those of
+a simulation of a single moment. Differences are central. All points of a Jacobian, or all sigma points, go to the simulator in
+one message.
 
 from __future__ import annotations
 
