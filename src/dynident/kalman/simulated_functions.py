@@ -3,6 +3,7 @@
 A step is a simulation from one moment to the next that begins with the filter's state and parameters; the outputs are those of
 a simulation of a single moment. Differences are central. All points of a Jacobian, or all sigma points, go to the simulator in
 one message.
+"""
 
 from __future__ import annotations
 
