@@ -25,7 +25,7 @@ BENCHMARKS = ("gauss_newton_pass", "emps_fit", "growth", "small_fits", "start_up
               "kalman_growth", "verified_step", "verified_rig", "fmu_delta_robot", "design_input", "design_profiles",
               "boundary_values", "boundary_value_starts", "fleet", "transcription_peers", "stiff",
               "noise", "arrival", "certified", "nonlinear_benchmarks", "identifiability", "verdict", "mass_form",
-              "interval_coverage", "robot_closed_loop", "workbench")
+              "interval_coverage", "robot_closed_loop", "workbench", "petab_collection")
 HERE = Path(__file__).parent
 RESULTS = HERE / "RESULTS.md"
 OURS = ("dynident", "numpy", "scipy", "casadi")

@@ -42,6 +42,7 @@ TWINS = {  # a compiled loop, and its interpreted twin beside it; of several tex
     "integrators/events.c": "events_interpreted.py", "integrators/event_location.c": "events_interpreted.py",
     "integrators/propagation.c": "propagation_interpreted.py", "integrators/stages.c": "propagation_interpreted.py",
     "integrators/implicit_stages.c": "propagation_interpreted.py", "integrators/radau5.c": "radau5_interpreted.py",
+    "integrators/mode_rates.c": "mode_functions.py", "integrators/radau5_events.c": "radau5_events_interpreted.py",
     "kalman/filter_adjoint.c": "filter_adjoint.py", "kalman/filter_common.c": "filter_common.py",
     "kalman/filter_extended.c": "filter_extended.py", "kalman/filter_horizon.c": "filter_horizon.py",
     "kalman/filter_initialize.c": "filter_extended.py", "kalman/filter_linear.c": "filter_linear.py",

@@ -106,7 +106,8 @@ def interrupted(folder: Path, words: list[str], wait: float) -> Ending:
     own.mkdir(exist_ok=True)
     environment = {**os.environ, "PYTHONPATH": str(Path(dynident.__file__).parents[1]), "TMPDIR": str(own)}
     with (folder / "said").open("w+b") as said, (folder / "complained").open("w+b") as complained:
-        run = subprocess.Popen([sys.executable, "-c", BEGIN, *words], cwd=folder, env=environment, stdout=said, stderr=complained)
+        run = subprocess.Popen([sys.executable, "-c", BEGIN, *words], cwd=folder, env=environment, stdout=said,
+                               stderr=complained)
         while (folder / "said").read_text()[:7] != "loaded\n":
             time.sleep(0.005)
         time.sleep(wait)

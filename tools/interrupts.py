@@ -1,9 +1,9 @@
 """Interrupts: what of Ctrl-C at random moments? Every command is interrupted as often as asked, and the endings are counted.
 
-`python tools/interrupts.py [--moments 200] [--only fleet] [--seed 1]`. Moments are drawn over the time that the command takes on this
-machine; one that comes too late does not count. A good ending is one line and exit code 130, with no process and no
-temporary folder left. Seconds are from the signal to the end: of the clock, and of the processor, which a busy machine does not
-make longer.
+`python tools/interrupts.py [--moments 200] [--only fleet] [--seed 1]`. Moments are drawn over the time that the command takes
+on this machine; one that comes too late does not count. A good ending is one line and exit code 130, with no process and no
+temporary folder left. Seconds are from the signal to the end: of the clock, and of the processor, which a busy machine does
+not make longer.
 """
 
 from __future__ import annotations
@@ -79,11 +79,11 @@ def main() -> None:
         found, lasts = endings(command, int(count), rng)
         clean = [e for _, e in found if e.clean]
         seconds, cpu = np.array([e.seconds for _, e in found]), np.array([e.cpu for _, e in found])
-        print(f"{command:9s} {lasts:6.1f} {len(found):8d} {len(clean):5d} {int(np.sum(seconds <= 1)):11d} {np.median(seconds):7.2f} "
-              f"{np.max(seconds):5.2f} {np.median(cpu):17.2f} {np.max(cpu):5.2f}", flush=True)
+        print(f"{command:9s} {lasts:6.1f} {len(found):8d} {len(clean):5d} {int(np.sum(seconds <= 1)):11d} "
+              f"{np.median(seconds):7.2f} {np.max(seconds):5.2f} {np.median(cpu):17.2f} {np.max(cpu):5.2f}", flush=True)
         for wait, e in found:
             if not e.clean:
-                print(f"    after {wait:.3f} s: exit {e.code}, processes {e.processes}, folders {e.folders}, said: {e.complaints!r}")
+                print(f"    after {wait:.3f} s: exit {e.code}, processes {e.processes}, folders {e.folders}: {e.complaints!r}")
         good, total = good + len(clean), total + len(found)
     print(f"{good} of {total}")
 

@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 
 # What data classes call of the layers above them: how they are printed, drawn, checked on other records and saved.
 hooks.register({
+    "expression_text": "dynident.models.sympy_source.expression_text",
     "first_state": "dynident.integrators.first_state.first_state_of",
     "estimate_text": "dynident.report.terminal.estimate_text",
     "estimate_html": "dynident.report.html_report.estimate_fragment",

@@ -6,6 +6,7 @@ same number is written as that number.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -35,6 +36,19 @@ class SparseJacobian:
                    tuple(float(e) if e.is_constant() else None for e in numbers))
 
     @classmethod
+    def of_all(cls, values: Sequence[ca.SX], states: ca.SX, parameters: ca.SX) -> list[SparseJacobian]:
+        """Derivatives of several values in the same places: those where one of them may have an entry."""
+        pairs = [(ca.jacobian(value, states), ca.jacobian(value, parameters)) for value in values]
+        patterns = [functools.reduce(ca.Sparsity.unite, (pair[k].sparsity() for pair in pairs)) for k in (0, 1)]
+        made = []
+        for pair in pairs:
+            whole = [_filled(matrix, pattern) for matrix, pattern in zip(pair, patterns, strict=True)]
+            entries = ca.vertcat(*(_nonzeros(matrix) for matrix in whole))
+            made.append(cls((values[0].numel(), states.numel()), entries, _places(whole[0]), _places(whole[1]),
+                            (None,) * entries.numel()))
+        return made
+
+    @classmethod
     def of_matrix(cls, matrix: ca.SX) -> SparseJacobian:
         """A matrix that is a derivative already."""
         return cls(matrix.shape, _nonzeros(matrix), _places(matrix), (), (None,) * matrix.nnz())
@@ -43,6 +57,13 @@ class SparseJacobian:
     def size(self) -> int:
         """How many entries there are."""
         return len(self.states) + len(self.parameters)
+
+
+def _filled(matrix: ca.SX, pattern: ca.Sparsity) -> ca.SX:
+    """With an entry at each place of the pattern, which may be 0."""
+    dense = ca.densify(matrix)
+    rows, columns = pattern.get_triplet()
+    return ca.SX(pattern, ca.vertcat(*[dense[r, c] for r, c in zip(rows, columns, strict=True)])) if rows else matrix
 
 
 def _nonzeros(matrix: ca.SX) -> ca.SX:

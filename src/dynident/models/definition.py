@@ -14,6 +14,7 @@ from typing import Any
 import casadi
 
 from dynident import units
+from dynident._util.expressions import is_expression, symbol_name
 from dynident.errors import ProblemError, did_you_mean
 from dynident.models.parser import NAME, RESERVED, Scope, Table, names_in, parse_condition, parse_expression
 
@@ -113,20 +114,6 @@ class ModelDefinition:
                                for name, table in self.tables.items()}} if self.tables else {}),
                 **({"starts": dict(self.starts)} if self.starts else {}),
                 **({"unused": list(self.unused)} if self.unused else {})}
-
-
-def is_expression(value: Any) -> bool:
-    """An expression of SymPy, by what it has: whoever gives one has the package."""
-    return hasattr(value, "free_symbols") and hasattr(value, "func") and hasattr(value, "args")
-
-
-def symbol_name(key: Any) -> str:
-    """The name under which a symbol of SymPy, or a function of time such as q(t), is known; text as it is."""
-    if not is_expression(key):
-        return str(key)
-    if type(key).__name__ == "Derivative":
-        return symbol_name(key.args[0])
-    return str(getattr(key, "name", None) or getattr(key.func, "__name__", str(key)))
 
 
 def holds_symbols(*groups: Any) -> bool:

@@ -15,8 +15,8 @@ from typing import Any
 import casadi
 import numpy as np
 
+from dynident._util.expressions import is_expression, symbol_name
 from dynident.errors import NotSupported, ProblemError
-from dynident.models.definition import is_expression, symbol_name
 from dynident.models.parser import NAME
 from dynident.models.printer import expressions_to_text
 from dynident.tolerances import SYMMETRIC_MASS_MATRIX
@@ -33,6 +33,10 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "Min": lambda *a: functools.reduce(casadi.fmin, a),
     "StrictLessThan": lambda a, b: a < b, "LessThan": lambda a, b: a <= b, "StrictGreaterThan": lambda a, b: b < a,
     "GreaterThan": lambda a, b: b <= a, "Equality": lambda a, b: a == b, "Unequality": lambda a, b: a != b}
+
+
+SIGNS = {"StrictLessThan": "<", "LessThan": "<=", "StrictGreaterThan": ">", "GreaterThan": ">=", "Equality": "=="}
+TIMES = ("t", "time")  # what an undefined function is one of, q(t); f(q) would be a function that nobody knows
 
 
 class SympyReader:
@@ -82,6 +86,9 @@ class SympyReader:
     def _combined(self, part: Any) -> casadi.SX:
         kind = type(part).__name__
         if self._is_function_of_time(part):
+            if [str(each) for each in part.args] not in [[time] for time in TIMES]:
+                raise ProblemError(f"{part} is a function that SymPy does not define and that is not one of time t. Where it "
+                                   "is delay(...), interp(...) or a table of the model, write that equation as text.")
             self.functions_of_time.setdefault(symbol_name(part))
             return self.symbol(symbol_name(part))
         if kind == "Derivative":
@@ -149,6 +156,19 @@ def as_text(expression: Any) -> str:
     for name in reversed(definitions):
         text = re.sub(rf"\b{name}\b", f"({definitions[name]})", text)
     return text
+
+
+def expression_text(expression: Any) -> str:
+    """An expression as text, and a comparison, or several joined by and and or, as the condition that it is."""
+    kind = type(expression).__name__
+    if kind == "Not":
+        return expression_text(expression.to_nnf())
+    if kind in ("And", "Or"):
+        return f" {kind.lower()} ".join(f"({expression_text(each)})" for each in expression.args)
+    if kind in SIGNS:
+        left, right = (as_text(each) for each in expression.args)
+        return f"{left} {SIGNS[kind]} {right}"
+    return as_text(expression)
 
 
 def without_sympy(states: Any, following: Any, outputs: Any, definitions: Any, algebraic: Any, guesses: Any, faults: list[str]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dynident._util.expressions import is_expression, without_expression
 from dynident.errors import did_you_mean
 from dynident.problem.constraint import Constraint, constraint_from
 from dynident.problem.experiment import Experiment
@@ -159,9 +160,8 @@ def read_constraints(model: Model, parameters: tuple[Parameter | InitialState, .
 
     own = {p.name for p in parameters if isinstance(p, Parameter) and not p.common}
     read = []
-    for text in [given] if isinstance(given, str) or hasattr(given, "rel_op") else given:
-        if hasattr(text, "rel_op"):  # a relation of SymPy
-            text = f"{text.lhs} {text.rel_op} {text.rhs}"  # type: ignore[union-attr]
+    for each in [given] if isinstance(given, str) or is_expression(given) else given:
+        text = without_expression(each)
         try:
             constraint = text if isinstance(text, Constraint) else constraint_from(text)
         except ValueError as reason:

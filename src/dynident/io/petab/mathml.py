@@ -58,6 +58,8 @@ class MathReader:
     def _applied(self, element: xml.Element, where: str, bound: Mapping[str, str]) -> str:
         operator, *rest = element
         kind = tag_of(operator)
+        if kind == "apply" and not rest:  # brackets around brackets
+            return self.text(operator, where, bound)
         qualifiers = {tag_of(each): each for each in rest if tag_of(each) in ("logbase", "degree")}
         given = [self.text(each, where, bound) for each in rest if tag_of(each) not in qualifiers]
         if kind in PLAIN and len(given) == 1:

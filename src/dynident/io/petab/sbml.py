@@ -139,6 +139,8 @@ class _SbmlReader:
             name, compartment = each.get("id", ""), safe_name(each.get("compartment", ""))
             amounts = each.get("hasOnlySubstanceUnits") == "true"
             self.volume[name] = "" if amounts else compartment
+            if each.get("boundaryCondition") == "true" or each.get("constant") == "true":
+                self.volume[name] = "fixed"
             if rules.get(name) == "assignmentRule":
                 continue
             concentration, amount = each.get("initialConcentration"), each.get("initialAmount")
@@ -150,8 +152,6 @@ class _SbmlReader:
                 first = "nan_"  # nothing is said; an assignment or a condition must
             self.found.initial[safe_name(name)] = first
             self.found.rates.setdefault(safe_name(name), "0")
-            if each.get("boundaryCondition") == "true" or each.get("constant") == "true":
-                self.volume[name] = "fixed"
 
     def _reactions(self) -> None:
         for reaction in self.lists.get("listOfReactions", ()):
