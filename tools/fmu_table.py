@@ -159,8 +159,13 @@ def fitted(model, record, outputs) -> str:
         found = di.identify(asked, di.least_squares(), progress=False)
     except di.NotConverged as bad:
         return f"{name}: {bad.estimate.status}"
-    off = abs(found.values[name] - true) / found.uncertainty.std(name)
-    return "" if off < 4 else f"{name} came back {off:.1f} standard errors off"
+    errors = abs(found.values[name] - true) / found.uncertainty.std(name)
+    return "" if errors < 4 else f"{name} came back {errors:.1f} standard errors off"
+
+
+def off(value: float) -> float:
+    """A start beside the truth."""
+    return OFF * value if value else OFF - 1
 
 
 def problem_of(model, record, outputs):
@@ -173,7 +178,7 @@ def problem_of(model, record, outputs):
     for name in model.parameters[:MOST_TRIED]:
         start = model.description.variables[name].start
         try:
-            moved = di.simulate(model, {name: OFF * start}, record).outputs if start else outputs
+            moved = di.simulate(model, {name: off(start)}, record).outputs
         except di.DynidentError:
             continue
         effect[name] = max((float(np.sqrt(np.mean((moved[n] - y) ** 2))) / size[n] for n, y in seen.items()
@@ -185,7 +190,7 @@ def problem_of(model, record, outputs):
     noisy = {n: y + NOISE * size[n] * draw.normal(size=y.size) for n, y in seen.items()}
     measured = di.Experiment(record.time, record.inputs, noisy, {n: di.Gaussian(NOISE * size[n]) for n in seen},
                              hold=record.hold)
-    return di.Problem(model, [measured], [di.Parameter(most, start=OFF * model.description.variables[most].start)])
+    return di.Problem(model, [measured], [di.Parameter(most, start=off(model.description.variables[most].start))])
 
 
 def by_both(path: Path, kind: str) -> dict:
