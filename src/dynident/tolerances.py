@@ -194,6 +194,7 @@ LIVE_CURVE_CHANGE = 1e-3  # of the largest value: what halved steps may change o
 EVENT_TIME = 1e-14  # of a step; how closely an event is located: bisection ends there, whatever the guards' scale
 EVENT_AT_ONCE = 1e-9  # of a step; what changes sign within it does so now: it is the guard just crossed, or one that joins it
 SAME_MOTION = 1e-6  # of a state's size; segments that end and begin this close follow one motion, in one mode
+INPUT_CORNER = 1e-9  # of an input's largest value or slope; a change of it from one step to the next above this is a corner
 STAGE_NEWTON_STEP = 1e-8  # of a stage and of its first correction; the next correction is then far below rounding
 STAGE_NEWTON_ROUNDING = 1e-12  # of the largest stage; a correction that small and no longer shrinking is rounding
 ALGEBRAIC_NEWTON_STEP = 1e-8  # of an algebraic variable and of its first correction; the next is then far below rounding

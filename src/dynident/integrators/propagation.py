@@ -22,7 +22,7 @@ from dynident.errors import SimulationDiverged
 from dynident.integrators.grid import Grid
 from dynident.integrators.implicit import RADAU
 from dynident.integrators.rate_functions import ALGEBRAIC_TEXT, STEP_TEXTS, step_source
-from dynident.integrators.scheme import Adaptive, Integrator
+from dynident.integrators.scheme import Adaptive, AnyIntegrator, Integrator, Multistep
 from dynident.models.algebraic import no_solution
 from dynident.models.equations import EquationModel
 from dynident.problem.model import Model
@@ -76,9 +76,10 @@ class Propagator(Protocol):
             reuse: Propagation | None = None) -> Propagation: ...
 
 
-def propagator_for(model: EquationModel, integrator: Integrator, free: tuple[int, ...], derivatives: bool = True) -> Propagator:
+def propagator_for(model: EquationModel, integrator: AnyIntegrator, free: tuple[int, ...], derivatives: bool = True
+                   ) -> Propagator:
     """The fastest march that this machine can have; without `derivatives`, one that is made for simulations alone."""
-    if model.hybrid:
+    if model.hybrid and not isinstance(integrator, Multistep):
         from dynident.integrators.events import event_propagator_for
 
         return event_propagator_for(model, integrator, free)
@@ -90,6 +91,10 @@ def propagator_for(model: EquationModel, integrator: Integrator, free: tuple[int
         from dynident.integrators.discrete_propagation import DiscretePropagator
 
         return DiscretePropagator(model, free, derivatives)
+    if isinstance(integrator, Multistep):
+        from dynident.integrators.multistep_propagation import MultistepPropagator
+
+        return MultistepPropagator(model, integrator, free)
     if isinstance(integrator, Adaptive) and integrator.plugin:
         from dynident.integrators.adaptive import AdaptivePropagator
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import time as clock
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dynident.errors import DynidentError, ProblemError, SimulationDiverged
+from dynident.errors import DynidentError, ProblemError, SimulationDiverged, sentences_of
 from dynident.estimate.estimate import fit_percent
 from dynident.integrators.grid import Grid, grid_of
 from dynident.models.equations import EquationModel
@@ -24,10 +25,11 @@ from dynident.transcription.initial_guess import start_values
 from dynident.transcription.simulators import Simulator, declared_names, simulator_for
 from dynident.workbench import mathml
 from dynident.workbench.records import ProblemText, ReadableProblem, RecordCache, described, preview
-from dynident.workbench.thinning import Thinning
+from dynident.workbench.spectrum import amplitude_spectra
 from dynident.workbench.wire import pack_columns
 
 FINEST = 64  # steps between two samples beyond which a live curve is not refined
+PIXELS_PER_FREQUENCY = 4  # of a spectrum that is drawn
 PATIENCE = 0.1  # s; a live curve is not refined beyond this
 LABEL = re.compile(r"(rate|definition|output|input|parameter|constant|algebraic equation|next value)(?: of)? '([^']+)'")
 TEMPLATES = {"servo_axis": "Servo axis with friction", "mass_spring_damper": "Mass, spring, damper",
@@ -67,8 +69,8 @@ class Live:
         return {}, pack_columns(head, [thin.times(experiment.time), *(thin.values(signal) for signal in signals)])
 
     def simulate(self, record: int, values: Mapping[str, float], width: int, begin: float | None, end: float | None,
-                 tell: Tell) -> Answer:
-        """What the model does at these values, thinned by the same pixels as the record."""
+                 spectrum: bool, tell: Tell) -> Answer:
+        """What the model does at these values, thinned by the same pixels as the record; or the spectra of both."""
         experiment = self._experiment(record)
         if self.opened.said is None:
             raise ProblemError("There is no model to simulate yet: " + self.opened.faults[0])
@@ -83,6 +85,11 @@ class Live:
         thin = Thinning.of(experiment.time, width, begin, end)
         names = list(self.opened.said.problem.model.outputs)
         found = dict(zip(names, outputs.T, strict=True))
+        if spectrum:
+            part = slice(thin.first, thin.last)
+            both = [np.asarray(each)[part] for name, y in experiment.outputs.items() for each in (y, found[name])]
+            frequency, spectra = amplitude_spectra(np.asarray(experiment.time)[part], both, width // PIXELS_PER_FREQUENCY)
+            return {}, pack_columns({"outputs": list(experiment.outputs)}, [frequency, *spectra])
         residuals = {name: np.asarray(measured) - found[name] for name, measured in experiment.outputs.items()}
         head = {"outputs": names, "residuals": list(residuals), "coarse": change > LIVE_CURVE_CHANGE, "change": change,
                 "cpu_ms": 1e3 * (clock.process_time() - began), **_scores(experiment, found, residuals)}
@@ -125,7 +132,7 @@ class Live:
         try:
             parameters = list(EquationModel.from_definition({"kind": "equations", **model}).parameters)
         except DynidentError as error:
-            faults = [_at_line(fault) for fault in getattr(error, "faults", None) or [str(error)]]
+            faults = [_at_line(fault) for fault in sentences_of(error)]
         return {"formulas": formulas, "line_faults": faults, "parameters": parameters}, b""
 
     def templates(self, tell: Tell) -> Answer:
@@ -260,3 +267,39 @@ def _template(name: str, title: str) -> dict[str, Any]:
 def _is_positive(name: str, values: Mapping[str, float]) -> bool:
     """A mass, a stiffness or a friction is; an offset or a centre of mass need not be."""
     return values.get(name, 0.0) > 0 and name != "offset" and not name.startswith("s")
+
+
+@dataclass(frozen=True, eq=False)
+class Thinning:
+    """Where the pixels begin in a part of a record: all signals that are thinned by it keep their samples side by side."""
+
+    first: int  # sample of the record
+    last: int  # one beyond
+    edges: np.ndarray | None  # (pixels,) samples, counted from `first`; None: as few samples as points, and all are kept
+
+    @classmethod
+    def of(cls, time: np.ndarray, width: int, begin: float | None = None, end: float | None = None) -> Thinning:
+        """For times between begin and end, with a neighbour on either side, on so many pixels."""
+        first = 0 if begin is None else max(0, int(np.searchsorted(time, begin, "left")) - 1)
+        last = len(time) if end is None else min(len(time), int(np.searchsorted(time, end, "right")) + 1)
+        last = max(last, min(first + 1, len(time)))
+        if last - first <= 2 * width:
+            return cls(first, last, None)
+        return cls(first, last, np.linspace(0, last - first, width, endpoint=False).astype(np.int64))
+
+    def times(self, time: np.ndarray) -> np.ndarray:
+        """Two per pixel: where it begins, and its middle."""
+        part = np.asarray(time[self.first:self.last], float)
+        if self.edges is None:
+            return part
+        ends = np.append(self.edges[1:], len(part))
+        return np.column_stack([part[self.edges], part[(self.edges + ends) // 2]]).ravel()
+
+    def values(self, signal: np.ndarray) -> np.ndarray:
+        """The smallest and the largest value per pixel, in the order in which the signal goes; NaN where all are missing."""
+        part = np.asarray(signal[self.first:self.last], float)
+        if self.edges is None:
+            return part
+        low, high = np.fmin.reduceat(part, self.edges), np.fmax.reduceat(part, self.edges)
+        falls = part[np.append(self.edges[1:], len(part)) - 1] < part[self.edges]
+        return np.column_stack([np.where(falls, high, low), np.where(falls, low, high)]).ravel()

@@ -87,7 +87,7 @@ def main() -> None:
 
 
 def _answered(calls: dict[str, Callable[..., Answer]], head: dict[str, Any], channel: Channel) -> Answer:
-    from dynident.errors import DynidentError
+    from dynident.errors import DynidentError, sentences_of
 
     number = head.pop("number")
     try:
@@ -95,7 +95,7 @@ def _answered(calls: dict[str, Callable[..., Answer]], head: dict[str, Any], cha
     except KeyboardInterrupt:
         return {"stopped": "Stopped before there was anything to keep."}, b""
     except DynidentError as error:
-        return {"faults": list(getattr(error, "faults", None) or [str(error)])}, b""
+        return {"faults": list(sentences_of(error))}, b""
     except OSError as error:
         return {"faults": [f"{error.filename or 'A file'}: {error.strerror or error}."]}, b""
     except Exception as error:  # a worker that dies of it would take the page's curves along
