@@ -18,7 +18,7 @@ from dynident.integrators import integrator_named
 from dynident.integrators.explicit import RUNGE_KUTTA
 from dynident.integrators.rosenbrock import ROSENBROCK
 from dynident.integrators.scheme import Explicit, Integrator
-from dynident.methods.capabilities import RESTARTS, Capabilities, Support
+from dynident.methods.capabilities import Capabilities, Support
 from dynident.methods.method import Method
 from dynident.methods.options import (
     AUTOMATIC,
@@ -138,7 +138,7 @@ class FilterMethod(Method):
     @property
     def capabilities(self) -> Capabilities:
         return Capabilities(process_noise=Support.YES, nonlinear_algebraic_variables=Support.NO,
-                            settable_states=Support.YES, refusals={"black_boxes": RESTARTS})
+                            settable_states=Support.YES)
 
     @property
     def chooses_integrator(self) -> bool:

@@ -112,6 +112,7 @@ def check_supports(problem: Problem, name: str, takes: Capabilities, fits: bool 
     """Raise NotSupported for the first feature of a problem that a method does not take; ProblemError for too few data."""
     for feature, sentence in REFUSALS.items():
         if getattr(takes, feature) is Support.NO and (facts := FEATURES[feature](problem)) is not None:
+            sentence = RESTARTS if feature == "black_boxes" and takes.settable_states is Support.YES else sentence
             said = takes.refusals.get(feature, sentence)
             raise NotSupported(said.format(method=name, instead=takes.instead.get(feature, INSTEAD), **facts))
     if fits and takes.gaussian_noise is not Support.NO and problem.too_few_values:  # only a set may be larger than a point

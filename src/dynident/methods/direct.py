@@ -16,7 +16,7 @@ from dynident.integrators.events import require_events
 from dynident.integrators.scheme import Adaptive, AnyIntegrator, Integrator, Multistep
 from dynident.linalg.finite_problem import FiniteProblem, Variables
 from dynident.methods.build_estimate import build_direct_estimate
-from dynident.methods.capabilities import CONDITIONS, RESTARTS, Capabilities, Support, check_supports, refuse_robust_loss
+from dynident.methods.capabilities import CONDITIONS, Capabilities, Support, check_supports, refuse_robust_loss
 from dynident.methods.dead_time_scan import past_note, refuse_unknown_dead_times, scan_dead_times
 from dynident.methods.direct_loop import run_direct
 from dynident.methods.direct_steps import DirectSetup, OuterState, Transcription, refusal
@@ -134,10 +134,9 @@ class ShootingMethod(DirectMethod):
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(settable_states=Support.YES, hybrid_models=Support.YES, models_without_states=Support.YES,
-                            constraints=Support.YES, dead_times=Support.YES, discrete_time=Support.YES,
-                            robust_losses=Support.YES, refusals={"black_boxes": RESTARTS},
-                            noise_formulas=Support.YES if self.kind == SingleShooting.kind else Support.NO, **CONDITIONS,
+        yes, formulas = Support.YES, Support.YES if self.kind == SingleShooting.kind else Support.NO
+        return Capabilities(settable_states=yes, hybrid_models=yes, models_without_states=yes, constraints=yes, dead_times=yes,
+                            discrete_time=yes, robust_losses=yes, noise_formulas=formulas, **CONDITIONS,
                             instead={"state_bounds": "full_discretization(), which hands them to Ipopt"})
 
     @property
@@ -160,6 +159,9 @@ class ShootingMethod(DirectMethod):
     def make_integrator(self) -> Integrator:
         return integrator_named(self.simulation_integrator)
 
+    def simulated_problem(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Shooting:
+        return self.transcribe(problem, substeps, noise_std).whole_records()
+
     @abstractmethod
     def segments_for(self, samples: int) -> int:
         """Into how many segments a record is cut."""
@@ -170,9 +172,6 @@ class ShootingMethod(DirectMethod):
 
     def transcribe_by_shooting(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Shooting:
         return self.transcribe(problem, substeps, noise_std)
-
-    def simulated_problem(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Shooting:
-        return self.transcribe(problem, substeps, noise_std).whole_records()
 
     def make_solver(self, finite: Shooting) -> Solver:
         if self.solver in PROGRAM_SOLVERS:
@@ -338,9 +337,8 @@ class FullDiscretizationMethod(DirectMethod):
         return Shooting(problem, integrator, segments, substeps, noise_std, self.loss)
 
     def make_solver(self, finite: FullDiscretization) -> Solver:
-        name = self.solver
-        if name == "auto":
-            name = "ipopt" if finite.problem.constraints else "gauss_newton"
+        suited = "ipopt" if finite.problem.constraints else "gauss_newton"
+        name = suited if self.solver == "auto" else self.solver
         if name in PROGRAM_SOLVERS:
             return program_solver(name, self.hessian, self.max_iterations)
         return solver_for(name, finite, self.max_iterations, finite.problem)
