@@ -188,8 +188,9 @@ class Experiment:
         """The same record under another name."""
         return replace(self, name=name)
 
-    def window(self, begin: float, end: float) -> Experiment:
-        """The part of the record with begin <= t <= end; known initial states stay only if it holds the start."""
+    def window(self, begin: float, end: float, name: str = "") -> Experiment:
+        """The part of the record with begin <= t <= end, by another name if you give one (several parts in one problem need
+        it); known initial states stay only if it holds the start."""
         keep = (self.time >= begin) & (self.time <= end)
         if not np.any(keep):
             raise ProblemError(f"{self.label}: no sample lies between {begin:g} and {end:g}; the record runs from "
@@ -197,7 +198,7 @@ class Experiment:
         if self.filters and not np.all(keep):
             raise ProblemError(f"{self.label}: {', '.join(self.filters)} went through a filter, whose ends a window would "
                                "move. Crop before filtering: prepare=[crop(...), lowpass(...)].")
-        return self.rows(keep)
+        return replace(self.rows(keep), name=name or self.name)
 
     def prepared(self, steps: Any) -> Experiment:
         """The record after steps such as `crop(2, 9)`, `lowpass(20)`, `shift("y", -0.005)`; see the manual, howto/prepare."""
