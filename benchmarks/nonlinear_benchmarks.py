@@ -78,7 +78,7 @@ def silverbox() -> tuple[di.Problem, list[tuple[str, di.Experiment, int, float, 
 
 
 def cascaded_tanks() -> tuple[di.Problem, list[tuple[str, di.Experiment, int, float, str]]]:
-    """Two tanks, Torricelli's law with an outlet that need not be at level 0; what the first spills goes in part to the second."""
+    """Two tanks, Torricelli's law with outlets that need not be at level 0; of what the first spills the second gets a part."""
     table = rows("cascaded_tanks/dataBenchmark.csv")
 
     def record(of: str) -> di.Experiment:
@@ -107,8 +107,9 @@ def run() -> Result:
         fitted(problem, None)  # loads and compiles
         plain, _ = once(lambda problem=problem: fitted(problem, di.multiple_shooting()))
         spent, estimate = once(lambda problem=problem: fitted(problem, None))
-        lines.append(Line(f"{make.__name__}: CPU over the plain fit", ratio_text(spent / plain), f"<= {MOST_CPU[make.__name__]}",
-                          spent <= MOST_CPU[make.__name__] * plain))
+        most = MOST_CPU[make.__name__]
+        lines.append(Line(f"{make.__name__}: CPU over the plain fit", ratio_text(spent / plain), f"<= {most}",
+                          spent <= most * plain))
         lines.append(Line(f"{make.__name__}: believed", f"{estimate.believed}: {estimate.belief_reason}"))
         for what, record, first, baseline, unit in tests:
             error = test_error(estimate, record, first)
