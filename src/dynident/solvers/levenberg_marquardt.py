@@ -7,6 +7,7 @@ Jacobian's columns; a trust region on the cost (`globalization.py`) says how muc
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -18,11 +19,12 @@ from dynident.solvers.least_squares import LeastSquaresLoop, outcome_of
 from dynident.solvers.search_direction import Regularization, SearchDirection
 from dynident.solvers.search_state import SearchState, condense
 from dynident.solvers.solver_result import SolverResult, Watch
-from dynident.tolerances import RANK_DAMPING, SAME_COST, STEP_TOLERANCE
+from dynident.tolerances import RANK_DAMPING, SAME_COST, STATIC_STEP_TOLERANCE, STEP_TOLERANCE
 
 POLISHING_STEPS = 50  # at the most
 POLISHED = 0.9  # of the step before: what shrinks less is rounding
 ACCELERATED_MEMORY = 0.8  # the same where steps bend: a column that vanishes is a plateau, and may not lead on at once
+FOR_CURVES: dict[str, Any] = {"step_tolerance": STATIC_STEP_TOLERANCE, "accelerated": True}  # simulations cost next to nothing
 MEMORY = 0.1  # of a column's length, from one iteration to the next
 
 
