@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linprog
 
 from dynident._util.progress import Tell, reporter
 from dynident.design.argument_checks import DesignOptions, ParsedDesign, option_faults, parse_arguments
@@ -19,20 +18,18 @@ from dynident.design.design_problem import DesignProblem, build_design_problem, 
 from dynident.design.nlp import embed_sensitivities
 from dynident.design.optimize import Candidate, DesignState, Report, optimize_design, progress_line
 from dynident.design.plan import Plan, PlannedRecord
-from dynident.design.prior_information import UNIFORM, PriorInformation, problem_of
+from dynident.design.prior_information import PriorInformation, problem_of
 from dynident.design.rival import Discrimination, as_plan_of_first, with_rival
-from dynident.design.sampling import choose_samples
+from dynident.design.sampling import plan_samples
+from dynident.design.set_widths import predicted_set_widths
 from dynident.design.signals import SIGNALS, Signal, default_shapes, shape_label
 from dynident.errors import NotConverged, ProblemError, did_you_mean
 from dynident.estimate.estimate import Estimate
 from dynident.problem.noise import Bounded, Noise
 from dynident.problem.problem import Problem
-from dynident.tolerances import SAME_OPTIMUM, SAMPLING_ROUND_GAIN
+from dynident.tolerances import SAME_OPTIMUM
 
 EXAMPLE = 'Add for instance: [design] signal = "piecewise_linear", constraints = ["abs(u) <= 1"].'
-NOISE_DRAWS = 5  # over which the predicted set width is averaged
-NOISE_SEED = 1
-SAMPLING_ROUNDS = 5  # of input and samples in turn
 
 
 def design_input(known: Problem | Estimate, signal: Signal | Mapping[str, Signal] | Sequence[Signal] | None = None,
@@ -159,30 +156,6 @@ def _plan_of(parsed: ParsedDesign, report: Report, began: float) -> Plan:
     if problem.options.sample_budget is not None and problem.options.sample_budget < problem.inputs.samples:
         problem, state = plan_samples(problem, state, report)
     return build_plan(problem, state, clock.perf_counter() - began)
-
-
-def plan_samples(problem: DesignProblem, state: DesignState, report: Report) -> tuple[DesignProblem, DesignState]:
-    """Which samples to measure and the input for these, in turn, until a round gains little."""
-    found: tuple[DesignProblem, DesignState] | None = None
-    for _ in range(SAMPLING_ROUNDS):
-        assert state.best is not None  # optimize_design gives no other
-        last = state.best
-        taken = choose_samples(problem, replace(last.nlp, problem=replace(problem, taken=None)), last.result.point)
-        tried = replace(problem, taken=taken, first_start=last.result.point[:problem.scale.size])
-        state = optimize_design(tried, report)
-        cost = _true_cost(state)
-        if found is not None and cost > _true_cost(found[1]) - SAMPLING_ROUND_GAIN:
-            return found if cost > _true_cost(found[1]) else (tried, state)
-        found = tried, state
-        if state.interrupted:
-            break
-    assert found is not None
-    return found
-
-
-def _true_cost(state: DesignState) -> float:
-    assert state.best is not None
-    return state.best.result.value / state.best.nlp.cost_scale
 
 
 def best_of_shapes(parsed: Sequence[ParsedDesign], report: Report, began: float) -> Plan:
@@ -389,44 +362,3 @@ def _set_widths(problem: DesignProblem, planned: np.ndarray) -> tuple[dict[str, 
     if not any(isinstance(n, Bounded) for name in asked.model.outputs for n in asked.noise_of(name)):
         return {}, {}
     return predicted_set_widths(problem.prior, planned, problem.of_interest)
-
-
-def predicted_set_widths(prior: PriorInformation, planned: np.ndarray, of_interest: np.ndarray
-                         ) -> tuple[dict[str, float], dict[str, float]]:
-    """Set width before and after the planned records; infinite where nothing bounds a parameter.
-
-    In the linearised problem the set is a polytope: |errors - rows @ change| <= radius in every sample. Its extent is found
-    by linear programming for errors drawn evenly within their bounds, and averaged over a few draws. Rows are divided by the
-    std of evenly distributed errors, so that every error lies within +-sqrt(3).
-    """
-    names, active = prior.names, prior.active
-    ties = active.rows * prior.scale if active.texts else np.zeros((0, len(names)))
-    before = _widths(prior.rows, prior.scale, of_interest, ties) if len(prior.rows) else np.full(len(of_interest), np.inf)
-    after = _widths(np.vstack([prior.rows, planned]), prior.scale, of_interest, ties)
-    return ({names[i]: float(w) for i, w in zip(of_interest, before, strict=True)},
-            {names[i]: float(w) for i, w in zip(of_interest, after, strict=True)})
-
-
-def _widths(rows: np.ndarray, scale: np.ndarray, of_interest: np.ndarray, ties: np.ndarray) -> np.ndarray:
-    rng = np.random.default_rng(NOISE_SEED)
-    J = rows * scale
-    J = J[np.any(J != 0, axis=1)]
-    widths = []
-    for _ in range(NOISE_DRAWS):
-        errors = rng.uniform(-UNIFORM, UNIFORM, len(J))
-        A, b = np.vstack([J, -J]), np.concatenate([UNIFORM + errors, UNIFORM - errors])
-        widths.append([_extent(A, b, ties, i) * scale[i] for i in of_interest])
-    return np.mean(widths, axis=0)
-
-
-def _extent(A: np.ndarray, b: np.ndarray, ties: np.ndarray, i: int) -> float:
-    """Of the polytope A x <= b, ties @ x = 0 along coordinate i."""
-    ends = []
-    for sign in (1.0, -1.0):
-        cost = np.zeros(A.shape[1])
-        cost[i] = sign
-        solved = linprog(cost, A_ub=A, b_ub=b, A_eq=ties, b_eq=np.zeros(len(ties)), bounds=(None, None), method="highs")
-        if solved.status != 0:
-            return np.inf
-        ends.append(sign * solved.fun)
-    return ends[1] - ends[0]

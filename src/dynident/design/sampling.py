@@ -15,10 +15,36 @@ import numpy as np
 from dynident.design.criteria import InformationState
 from dynident.design.design_problem import DesignProblem
 from dynident.design.nlp import DesignNlp
-from dynident.tolerances import SAMPLING_GAIN
+from dynident.design.optimize import DesignState, Report, optimize_design
+from dynident.tolerances import SAMPLING_GAIN, SAMPLING_ROUND_GAIN
 
 MAX_EXCHANGES = 200
+SAMPLING_ROUNDS = 5  # of input and samples in turn
 Cost = Callable[[np.ndarray], float]  # of a mask (records, samples)
+
+
+def plan_samples(problem: DesignProblem, state: DesignState, report: Report) -> tuple[DesignProblem, DesignState]:
+    """Which samples to measure and the input for these, in turn, until a round gains little."""
+    found: tuple[DesignProblem, DesignState] | None = None
+    for _ in range(SAMPLING_ROUNDS):
+        assert state.best is not None  # optimize_design gives no other
+        last = state.best
+        taken = choose_samples(problem, replace(last.nlp, problem=replace(problem, taken=None)), last.result.point)
+        tried = replace(problem, taken=taken, first_start=last.result.point[:problem.scale.size])
+        state = optimize_design(tried, report)
+        cost = _true_cost(state)
+        if found is not None and cost > _true_cost(found[1]) - SAMPLING_ROUND_GAIN:
+            return found if cost > _true_cost(found[1]) else (tried, state)
+        found = tried, state
+        if state.interrupted:
+            break
+    assert found is not None
+    return found
+
+
+def _true_cost(state: DesignState) -> float:
+    assert state.best is not None
+    return state.best.result.value / state.best.nlp.cost_scale
 
 
 def choose_samples(problem: DesignProblem, nlp: DesignNlp, w: np.ndarray) -> np.ndarray:
@@ -56,7 +82,7 @@ def _some_samples(state: InformationState, taken: np.ndarray) -> InformationStat
 
 def _with_best(cost: Cost, taken: np.ndarray, record: int) -> np.ndarray:
     """One sample more in a record: the one with which the cost is lowest."""
-    tried = [_flipped(taken, (record, k)) for k in np.flatnonzero(~taken[record])]
+    tried = [_flipped(taken, (record, int(k))) for k in np.flatnonzero(~taken[record])]
     return min(tried, key=cost)
 
 
@@ -64,7 +90,7 @@ def _exchanged(cost: Cost, taken: np.ndarray) -> np.ndarray | None:
     """The least useful sample exchanged for the most useful one of its record; None where that gains nothing."""
     now = cost(taken)
     for record in range(len(taken)):
-        without = [_flipped(taken, (record, k)) for k in np.flatnonzero(taken[record])]
+        without = [_flipped(taken, (record, int(k))) for k in np.flatnonzero(taken[record])]
         for left in sorted(without, key=cost)[:2]:
             better = _with_best(cost, left, record)
             if cost(better) < now - SAMPLING_GAIN:
