@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +22,8 @@ from dynident.workbench import routes
 from dynident.workbench.folder import RECORDS
 from dynident.workbench.session import Refused
 from dynident.workbench.spectrum import amplitude_spectra
+
+BOEHM = Path(__file__).parents[1] / "data" / "petab" / "Boehm_JProteomeRes2014"
 
 ENDLESS = {"kind": "multistart", "starts": 5000, "method": {"kind": "single_shooting"}}
 HOSTILE = '<img src=x onerror=alert(1)> "y"\' ]'
@@ -405,6 +408,36 @@ def test_other_files_than_text_have_a_preview(servo):
     assert preview["rows"][4] == ["4.0", "1.0", "0.0"]
     state = servo.call("POST", "/api/open", {"file": "rig.npz"})[1]
     assert state["description"]["records"][0]["samples"] == 5
+
+
+def test_a_problem_of_petab_becomes_one_of_ours_in_a_new_folder(servo):
+    pytest.importorskip("yaml")
+    shutil.copytree(BOEHM, servo.folder / "boehm")
+    (servo.folder / "other.yaml").write_text("nothing: of ours\n")
+    name = "boehm/Boehm_JProteomeRes2014.yaml"
+    files = servo.call("GET", "/api/files")[1]["files"]
+    assert name in files and "other.yaml" not in files
+    for times in ("", "-2"):
+        state = servo.call("POST", "/api/open", {"file": name})[1]
+        assert (state["file"], state["description"]["faults"], state["dirty"]) == ("Boehm_JProteomeRes2014.toml", [], False)
+        written = servo.folder / "boehm" / f"Boehm_JProteomeRes2014-dynident{times}" / "Boehm_JProteomeRes2014.toml"
+        assert di.read_problem(written).problem.names == di.read_petab(servo.folder / name).names
+    _, (_, simulated, *_) = servo.columns("/api/simulate", {"record": 0, "width": 100, "values": {}})
+    assert np.isfinite(simulated).all()
+
+
+def test_a_robot_is_opened_and_its_joints_follow_the_sliders(servo):
+    (servo.folder / "arm.urdf").write_text(di.library.two_link_urdf())
+    (servo.folder / "arm.csv").write_text("t,tau1,tau2,q1,q2\n" + "".join(f"{k / 100},1,0,0,{k / 1000}\n" for k in range(20)))
+    (servo.folder / "arm.toml").write_text(
+        '[model]\nrobot = { urdf = "arm.urdf", friction = ["viscous"] }\n[parameters]\nFv_1 = { start = 2.0 }\n'
+        '[[experiment]]\nfile = "arm.csv"\ntime = "t"\ninputs = ["tau1", "tau2"]\noutputs = ["q1", "q2"]\n')
+    state = servo.call("POST", "/api/open", {"file": "arm.toml"})[1]
+    assert state["description"]["faults"] == [] and state["description"]["model"] == "RobotModel"
+    view = {"record": 0, "width": 100}
+    name = state["description"]["quantities"][0]["name"]
+    first, second = (servo.columns("/api/simulate", {**view, "values": {name: value}})[1][1] for value in (1.0, 2.0))
+    assert np.isfinite(first).all() and not np.array_equal(first, second)
 
 
 def test_runs_in_one_file_are_records_of_one_table(servo):

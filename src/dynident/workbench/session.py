@@ -86,9 +86,14 @@ class Session:
     def open_file(self, name: str, record: str = "") -> None:
         """A problem file, or a record, which becomes a new problem beside it; by a name that is listed.
 
-        Of a fleet file one `record` is opened, as a new problem with the fleet's model and parameters.
+        Of a fleet file one `record` is opened, as a new problem with the fleet's model and parameters. A problem of PEtab is
+        written as one of ours into a new folder beside it, with its records, and that one is opened.
         """
         path = self._listed(name)
+        if path.suffix.lower() in (".yaml", ".yml"):
+            target = _free_folder(path) / f"{path.stem}.toml"
+            self.ask({"call": "petab", "path": str(path), "target": str(target)}, LOAD_SECONDS)
+            path = target
         if path.suffix.lower() == ".toml":
             text = _read(path)
             if "fleet" in _tables(text) or record:
@@ -351,6 +356,12 @@ def _stamp(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_mtime_ns, found.st_size
+
+
+def _free_folder(problem: Path) -> Path:
+    """Where a problem of another kind is written as one of ours."""
+    names = (f"{problem.stem}-dynident", *(f"{problem.stem}-dynident-{k}" for k in range(2, 1000)))
+    return next((place for name in names if not (place := problem.with_name(name)).exists()), problem.with_name(names[0]))
 
 
 def _free_name(record: Path) -> Path:

@@ -111,8 +111,9 @@ def _calls() -> dict[str, Callable[..., Answer]]:
 
     live = Live()
     return {"load": live.load, "record": live.record, "simulate": live.simulate, "preview": live.preview,
-            "equations": live.equations, "templates": live.templates, "result": jobs.result, "fit": jobs.fit,
-            "check": jobs.check_problem, "compare": jobs.compare_methods, "validate": jobs.validate_result,
+            "equations": live.equations, "petab": live.petab, "templates": live.templates,
+            "result": jobs.result, "fit": jobs.fit, "check": jobs.check_problem,
+            "compare": jobs.compare_methods, "validate": jobs.validate_result,
             "profile": jobs.profile_result, "design": jobs.design_next}
 
 
