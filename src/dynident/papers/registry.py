@@ -72,7 +72,7 @@ ITEMS: tuple[Item, ...] = (
         "intervals", "interval_items",
         ("automaton", "Figs. 3 and 4", "the automaton of the drive train", "1 s", "automaton"),
         ("simulation", "Sec. 3, (4), (5)", "the four-stage verified simulation over a box of parameters", "5 s", "simulation"),
-        ("fig-6", "(6) to (13), Fig. 6", "identification with subdivision, reset and merging, as printed and by our recursion",
+        ("fig-6", "(6) to (13), Fig. 6", "identification with subdivision, reset and merging: printed rules, freedom, ours",
          "5 min", "fig_6"),
         ("fig-7", "Fig. 7", "an input that only tracks", "3 s", "fig_7"),
         ("fig-8", "Fig. 8", "an input by the selective cost (19)", "5 s", "fig_8"),
