@@ -132,7 +132,7 @@ def test_a_contract_is_not_asked_whether_it_has_a_member():
     asked = [f"{path.name}:{node.lineno}" for path in modules() for node in ast.walk(tree_of(path))
              if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("hasattr", "getattr")
              and isinstance(node.args[1], ast.Constant) and last_word(node.args[0]) in CONTRACTS
-             and path.name != "sympy_source.py"]  # whose method is SymPy's
+             and path.name != "symbolic_source.py"]  # whose method is SymPy's
     assert not asked, "members belong into the contract: " + ", ".join(asked)
 
 

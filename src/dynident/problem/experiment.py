@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynident._util.data_classes import short_fields
 from dynident._util.hooks import call
-from dynident._util.short_repr import short_fields
 from dynident.errors import ProblemError, did_you_mean
 from dynident.problem.noise import Bounded, Gaussian, LogNormal, Noise, formula_of, with_size
 from dynident.problem.output_filter import OutputFilter
