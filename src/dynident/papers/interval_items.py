@@ -14,7 +14,8 @@ from dynident.set_membership.method import SetMembership
 
 FIRST = {"alpha": (-6.0, 0.0), "beta": (10.0, 1000.0), "T_Fs": (0.0, 0.3)}  # prior boxes of Fig. 6; beta above 0
 ENCODER = np.pi / 4096  # half of one count of 4096 per turn
-FREEDOM = {"strategy": "influence", "factored_step": True, "standstill_barrier": True, "free_room": True}  # of the text
+FREEDOM: dict[str, Any] = {  # of the text
+    "strategy": "influence", "factored_step": True, "standstill_barrier": True, "free_room": True}
 MODES = {-1: "backward", 0: "rest", 1: "forward"}
 
 
@@ -72,7 +73,8 @@ def fig_6(quick: bool, tell: Tell) -> Outcome:
     time, torque = driving_cycles(0.0, 4.0) if quick else driving_cycles(40.0, 80.0)
     rig, runs = drive_train_record(time, torque), 1 if quick else 3
     boxes = 40 if quick else 300
-    ways = {"printed rules (M 50, M_v 20)": ("paper", {"subdivisions": 50, "velocity_subdivisions": 20}),
+    ways: dict[str, tuple[str, dict[str, Any]]] = {
+            "printed rules (M 50, M_v 20)": ("paper", {"subdivisions": 50, "velocity_subdivisions": 20}),
             "freedom of the text": ("paper", {**FREEDOM, "subdivisions": boxes // 4}),
             "the same with v_bar 0.5": ("paper", {**FREEDOM, "subdivisions": boxes // 4, "velocity_subdivisions": 4,
                                                   "v_bar": 0.5}),
@@ -205,7 +207,7 @@ def fig_9(quick: bool, tell: Tell) -> Outcome:
     """Enclosures with the input of Fig. 6 and with that of (19), by the paper's method and by our recursion."""
     designed = _plans(quick, di.signals.Bernstein(5))["selective"]
     torques = {"Fig. 6": driving_cycles(0.0, 8.0)[1], "Fig. 8, (19)": designed.inputs["torque"]}
-    ways = {"the paper's method": ("paper", FREEDOM), "our recursion": ("recursive", {})}
+    ways: dict[str, tuple[str, dict[str, Any]]] = {"the paper's method": ("paper", FREEDOM), "our recursion": ("recursive", {})}
     rows: list[Any] = []
     found, rigs = {}, {}
     for name, torque in torques.items():

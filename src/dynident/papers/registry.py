@@ -90,6 +90,10 @@ ITEMS: tuple[Item, ...] = (
         ("covariance", "Secs. 5 and 7.4", "covariance and 95 % intervals, by repeats", "2 min", "covariance"),
     ),
     *_items(
+        "fmi", "fmu_another_tool",
+        ("another-tool", "Sec. 1, tools", "the same robot through an FMU that pythonfmu wrote", "1 min", "another_tool"),
+    ),
+    *_items(
         "thesis", "thesis_methods",
         ("eq-3.13", "(3.13) to (3.16)", "the boundary value problem with full matrices W, V and R0", "2 s", "full_matrices"),
         ("shooting", "Chapter 4, (4.14) to (4.35)", "single and multiple shooting, by the number of segments", "5 s",
