@@ -114,7 +114,8 @@ def another_tool(quick: bool, tell: Tell) -> Outcome:
         f"an FMU by pythonfmu, in plain Python: {inside} of 7 values inside our 95 % intervals ({NOISE:g} N m of noise, "
         f"{record.samples} samples), at most {_rounded(off)} standard errors from those by equations",
         "values by the FMU and by equations differ",
-        ("parameter", "start", "Table 1", "through pythonfmu", "+-", "by equations"), rows, partial(_draw_tools, rows), "the same mechanics written anew; Modelica tools were not to be had")
+        ("parameter", "start", "Table 1", "through pythonfmu", "+-", "by equations"), rows,
+        partial(_draw_tools, rows), "the same mechanics written anew; Modelica tools were not to be had")
 
 
 def _by_equations(record: di.Experiment) -> di.Estimate:
