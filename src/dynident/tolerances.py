@@ -9,6 +9,8 @@ Sections follow the rooms; a threshold that must differ from another of its kind
 
 STEP_TOLERANCE = 1e-5  # standard errors; a remaining step this short is none
 STATIC_STEP_TOLERANCE = 1e-9  # standard errors; the same for models without states, whose certified answers have more digits
+HIDDEN_STEP = 2.0  # times the noise floor, where no step helps: one that is longer would gain more than three deviations of
+# what the simulation's noise adds to the difference of two costs, and would have been seen to
 STALLED_STEP_TOLERANCE = 1e-3  # standard errors; the same where no step helps any more: no printed digit depends on it
 COST_ROUNDING = 1e-13  # relative; differences of the cost below this are noise of the arithmetic
 RESIDUAL_ROUNDING = 1e-12  # of the data, or of a signal's std; a fit with residuals that small is exact in double precision
@@ -115,6 +117,8 @@ ZERO_SENSITIVITY = 1e-13  # of the largest column, each for a typical change of 
 
 SAME_COST = 1e-9  # relative; a cost, a defect or a vector of residuals that differs by less is the same
 SAME_OPTIMUM = 1e-3  # of the cost, or of one: 1e-3 of a squared standard error is 0.03 of one; ends this close are one optimum
+SAMPLING_GAIN = 1e-9  # of a criterion, a logarithm of standard deviations; an exchange of two samples that gains less is none
+SAMPLING_ROUND_GAIN = 1e-3  # the same; planning input and samples in turn ends where a round gains less
 FAR_FROM_START = 1e3  # typical sizes; a solve that ends further away may have passed the optimum, and is repeated
 UNBOUNDED_DISTANCE = 1e3  # times the start; where nothing is further away, no minimum lies at infinity
 SUSPECT_DISTANCE = 10.0  # times the start; the same for unknowns of which it is known that the data hardly hold them
