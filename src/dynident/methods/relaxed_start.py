@@ -21,7 +21,7 @@ import numpy as np
 from dynident._util.frozen import changed
 from dynident.errors import SimulationDiverged
 from dynident.integrators.scheme import AnyIntegrator
-from dynident.linalg.finite_problem import Evaluation, LinearizedProblem, UnknownMap, Variables, Workspace
+from dynident.linalg.finite_problem import Evaluation, LinearizedProblem, PlainRecord, UnknownMap, Variables, Workspace
 from dynident.methods.outer_loop import Listener, RunLog, run_solver
 from dynident.problem.parameter import Transforms
 from dynident.problem.problem import Problem
@@ -139,6 +139,14 @@ class RelaxedShooting:
 
     def evaluate(self, point: Variables) -> Evaluation:
         return _without_defects(self.shooting.evaluate(self.shooting_variables(point)))
+
+    def plain_record(self) -> PlainRecord | None:
+        if len(self.initial.nodes) != 1:
+            return None
+        slopes = np.ones(self.problem_unknowns)
+        unknown = (self._segment_map(self.shooting.objective.unknown_map(0, slopes), self._node_unknowns[0]) if self.free_nodes
+                   else self.shooting.objective.unknown_map(0, slopes)).unknown
+        return self.shooting.relaxed_record(self.initial.nodes[0], self.free_nodes, unknown)
 
     def linearize(self, point: Variables, workspace: Workspace | None = None, known: Evaluation | None = None
                   ) -> LinearizedProblem:

@@ -14,12 +14,13 @@ import numpy as np
 from dynident._util.frozen import frozen
 from dynident.errors import ProblemError, SimulationDiverged
 from dynident.integrators.grid import Grid, grid_of
-from dynident.integrators.propagation import Propagation, Propagator, propagator_for
+from dynident.integrators.propagation import CompiledPropagator, Propagation, Propagator, propagator_for
 from dynident.integrators.scheme import Adaptive, AnyIntegrator, Integrator
 from dynident.linalg.block_rows import stacked
 from dynident.linalg.finite_problem import (
     Evaluation,
     LinearizedProblem,
+    PlainRecord,
     ResidualIndex,
     ResidualJacobian,
     SegmentChain,
@@ -32,6 +33,7 @@ from dynident.transcription.objective import Objective, WeightedData
 
 SAMPLES_PER_SEGMENT = 10  # at least, where the number of segments is not given
 USUAL_SEGMENTS = 20
+LARGEST_PLAIN_RECORD = 200_000  # derivatives; of larger records Python's part in a step is small, and memory counts
 WIDEST_READING = 25  # samples to either side from which the state at a node is read off
 
 
@@ -62,6 +64,7 @@ class ExperimentData(WeightedData):
         self.segment_starts = segment_starts(self.grid.nodes, segments, experiment.name)
         super().__init__(problem, index, self.grid, np.arange(self.grid.offset, self.grid.nodes), std)
         self.no_stages = np.zeros((len(self.segment_starts) - 2, 0))  # between nodes, as collocation has
+        self._grids = {substeps: self.grid}  # by their steps; one for all copies, as
         self._readings: dict[int, np.ndarray] = {}  # by the number of segments; one for all copies with these measurements
 
     def states_at_inner_nodes(self, problem: Problem, index: int) -> np.ndarray:
@@ -87,7 +90,9 @@ class ExperimentData(WeightedData):
     def with_substeps(self, substeps: int) -> ExperimentData:
         """On a grid of other steps; what is measured and where it is cut stays."""
         changed = copy.copy(self)
-        changed.grid = self.grid.with_substeps(substeps)
+        if substeps not in self._grids:
+            self._grids[substeps] = self.grid.with_substeps(substeps)
+        changed.grid = self._grids[substeps]
         return changed
 
     def with_outputs(self, outputs: Mapping[int, np.ndarray]) -> ExperimentData:
@@ -150,6 +155,8 @@ class Shooting:
 
     def with_substeps(self, substeps: int) -> Shooting:
         """The same problem with other steps between the samples; what does not depend on these is shared."""
+        if substeps == self.substeps:
+            return self
         return self._with(substeps=substeps, records=[record.with_substeps(substeps) for record in self.records],
                           counts={"simulations": 0, "jacobians": 0}, _scratch=Workspace(), _last_runs={})
 
@@ -292,6 +299,28 @@ class Shooting:
             chains.append(SegmentChain(record.segment_starts, out.jacobian, weight,
                                        evaluation.weighted_residuals[e], out.end_jacobian, evaluation.defects[e]))
         return self.objective.linear(point, evaluation, chains, workspace)
+
+    def plain_record(self) -> PlainRecord | None:
+        if self.equality_count:
+            return None
+        unknown = self.objective.unknown_map(0, np.zeros(len(self.names))).unknown
+        return self.relaxed_record(np.zeros((0, len(self.problem.model.states))), False, unknown)
+
+    def relaxed_record(self, nodes: np.ndarray, free_nodes: bool, unknown: np.ndarray) -> PlainRecord | None:
+        """The record with inner nodes that need not meet; `unknown` of each segment's numbers, or of the record's."""
+        objective, record, binding = self.objective, self.records[0], self.problem.bindings[0]
+        propagator, model = self.propagator, self.problem.model
+        plain = len(self.records) == 1 and self.loss == "squared" and not objective.priors and record.model_weights is None
+        if not plain or binding.first_state is not None or not isinstance(propagator, CompiledPropagator) or (
+                self.simulation_noise or not propagator.derivatives or record.grid.filters):
+            return None
+        nx, n = len(model.states), len(model.states) + objective.free.size
+        if record.measured.size * n > LARGEST_PLAIN_RECORD:
+            return None
+        return PlainRecord(propagator.march_address, record.grid, record.segment_starts, (nx, n - nx, len(model.outputs)),
+                           record.measured, record.weight, objective.state_scale, binding.parameters,
+                           np.concatenate([binding.initial[None], nodes]), binding.places, len(objective.names), free_nodes,
+                           np.ascontiguousarray(np.atleast_2d(unknown), np.int64))
 
     # what the statistics need
 
