@@ -28,6 +28,7 @@ from dynident.problem.problem import Problem
 from dynident.solvers.levenberg_marquardt import LevenbergMarquardt
 from dynident.solvers.solver_result import SolverResult
 from dynident.tolerances import RELAXED_STEP_TOLERANCE
+from dynident.transcription.plain_record import relaxed_record
 from dynident.transcription.shooting import SAMPLES_PER_SEGMENT, Shooting, default_segments
 
 ITERATIONS = 30  # for a start; what is not found by then is left to the method itself
@@ -146,7 +147,7 @@ class RelaxedShooting:
         slopes = np.ones(self.problem_unknowns)
         unknown = (self._segment_map(self.shooting.objective.unknown_map(0, slopes), self._node_unknowns[0]) if self.free_nodes
                    else self.shooting.objective.unknown_map(0, slopes)).unknown
-        return self.shooting.relaxed_record(self.initial.nodes[0], self.free_nodes, unknown)
+        return relaxed_record(self.shooting, self.initial.nodes[0], self.free_nodes, unknown)
 
     def linearize(self, point: Variables, workspace: Workspace | None = None, known: Evaluation | None = None
                   ) -> LinearizedProblem:

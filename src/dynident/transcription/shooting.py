@@ -14,7 +14,7 @@ import numpy as np
 from dynident._util.frozen import frozen
 from dynident.errors import ProblemError, SimulationDiverged
 from dynident.integrators.grid import Grid, grid_of
-from dynident.integrators.propagation import CompiledPropagator, Propagation, Propagator, propagator_for
+from dynident.integrators.propagation import Propagation, Propagator, propagator_for
 from dynident.integrators.scheme import Adaptive, AnyIntegrator, Integrator
 from dynident.linalg.block_rows import stacked
 from dynident.linalg.finite_problem import (
@@ -30,12 +30,12 @@ from dynident.linalg.finite_problem import (
 from dynident.problem.problem import Problem
 from dynident.transcription.initial_guess import states_from_measurements
 from dynident.transcription.objective import Objective, WeightedData
+from dynident.transcription.plain_record import relaxed_record
 from dynident.transcription.simulated_propagation import DifferenceScale, SimulatedPropagator
 from dynident.transcription.simulators import SimulatedModel, declared_names, segment_notes
 
 SAMPLES_PER_SEGMENT = 10  # at least, where the number of segments is not given
 USUAL_SEGMENTS = 20
-LARGEST_PLAIN_RECORD = 200_000  # derivatives; of larger records Python's part in a step is small, and memory counts
 WIDEST_READING = 25  # samples to either side from which the state at a node is read off
 
 
@@ -345,23 +345,7 @@ class Shooting:
         if self.equality_count:
             return None
         unknown = self.objective.unknown_map(0, np.zeros(len(self.names))).unknown
-        return self.relaxed_record(np.zeros((0, len(self.problem.model.states))), False, unknown)
-
-    def relaxed_record(self, nodes: np.ndarray, free_nodes: bool, unknown: np.ndarray) -> PlainRecord | None:
-        """The record with inner nodes that need not meet; `unknown` of each segment's numbers, or of the record's."""
-        objective, record, binding = self.objective, self.records[0], self.problem.bindings[0]
-        propagator, model = self.propagator, self.problem.model
-        plain = len(self.records) == 1 and self.loss == "squared" and not objective.priors and record.model_weights is None
-        if not plain or binding.first_state is not None or not isinstance(propagator, CompiledPropagator) or (
-                self.simulation_noise or not propagator.derivatives or record.grid.filters):
-            return None
-        nx, n = len(model.states), len(model.states) + objective.free.size
-        if record.measured.size * n > LARGEST_PLAIN_RECORD:
-            return None
-        return PlainRecord(propagator.march_address, record.grid, record.segment_starts, (nx, n - nx, len(model.outputs)),
-                           record.measured, record.weight, objective.state_scale, binding.parameters,
-                           np.concatenate([binding.initial[None], nodes]), binding.places, len(objective.names), free_nodes,
-                           np.ascontiguousarray(np.atleast_2d(unknown), np.int64))
+        return relaxed_record(self, np.zeros((0, len(self.problem.model.states))), False, unknown)
 
     # what the statistics need
 
