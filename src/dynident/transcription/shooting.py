@@ -1,5 +1,5 @@
-"""Shooting: cut time into segments and ask that they meet (continuity or matching conditions); one segment is single
-shooting."""
+"""Shooting: cut time into segments and ask that they meet (continuity conditions, also called matching conditions);
+one segment is single shooting, several are multiple shooting."""
 
 from __future__ import annotations
 
