@@ -342,7 +342,8 @@ class FullDiscretizationMethod(DirectMethod):
         return solver_for(name, finite, self.max_iterations, finite.problem)
 
     def advice(self, problem: Problem) -> list[str]:
-        return []
+        stiff = self.integrator == self.stiff_integrator
+        return ["use multiple_shooting(), which chooses its own steps between samples"] * stiff
 
 
 def fit(method: Transcription, problem: Problem, report: Callable[..., object]) -> Estimate:
