@@ -139,7 +139,8 @@ class FilterMethod(Method):
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(process_noise=Support.YES, nonlinear_algebraic_variables=Support.NO)
+        return Capabilities(process_noise=Support.YES, nonlinear_algebraic_variables=Support.NO,
+                            settable_states=Support.YES)
 
     @property
     def chooses_integrator(self) -> bool:
@@ -167,7 +168,7 @@ class FilterMethod(Method):
 
         began, compiled = time.perf_counter(), compiler.seconds_compiling
         setup = build_setup(self, problem)
-        may_be_stiff = self.chooses_integrator and not setup.integrator.linearly_implicit
+        may_be_stiff = self.chooses_integrator and not setup.integrator.linearly_implicit and setup.simulated is None
         setup, remarks = estimate_noise(setup, report)
         remarks = (*filter(None, [setup.step_note]), *remarks)
         backend = backend_for(setup)

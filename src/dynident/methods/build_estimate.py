@@ -113,7 +113,7 @@ def build_direct_estimate(problem: Problem, method: Any, finite: SimulatedProble
     plain = finite.loss == "squared" and not problem.weighs_by_model
     cost = float(at.residuals @ at.residuals) if plain else outcome.evaluation.cost
     notes = direct_notes(problem, finite, at, uncertainty, noise_std, error, fixed)
-    notes += prior_conflicts(problem, values, uncertainty)
+    notes += [*finite.notes, *prior_conflicts(problem, values, uncertainty)]
     if finite.loss == "squared":  # a few samples far out say nothing about the noise of a record
         notes += unequal_noise(problem, residuals, noise_std, len(problem.names) - fixed)
     return build_estimate(
