@@ -28,6 +28,7 @@ from dynident.transcription.shooting import Shooting
 
 EXPLICIT = "runge_kutta"
 LOOKS = 10  # places of a record at which the Jacobian is looked at
+OWN_STEPS = "use multiple_shooting(), which chooses its own steps between samples"
 FEW_SUBSTEPS = 4  # up to so many, an explicit scheme is quicker whatever asks for them
 
 
