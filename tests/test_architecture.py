@@ -132,7 +132,7 @@ def test_a_contract_is_not_asked_whether_it_has_a_member():
     asked = [f"{path.name}:{node.lineno}" for path in modules() for node in ast.walk(tree_of(path))
              if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("hasattr", "getattr")
              and isinstance(node.args[1], ast.Constant) and last_word(node.args[0]) in CONTRACTS
-             and path.name != "sympy_source.py"]  # whose method is SymPy's
+             and path.name != "symbolic_source.py"]  # whose method is SymPy's
     assert not asked, "members belong into the contract: " + ", ".join(asked)
 
 
@@ -156,6 +156,14 @@ def test_the_glossary_names_files_that_hold_the_word():
         assert sentence, word
         named = f"{path.stem} {path.parent.name} {path.read_text()}"  # a module is named by its file
         assert re.search(rf"\b{re.escape(word)}\b", named), f"{word} is not in {file}"
+
+
+def test_a_term_of_a_textbooks_index_stands_in_the_file_that_the_glossary_names():
+    section = GLOSSARY.read_text().split("## From a textbook's index to the file\n")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| ([^|`]+) \| `(\S+)` \|$", section, re.MULTILINE)
+    missing = [(term, file) for term, file in rows if not re.search(
+        r"[\s-]+".join(map(re.escape, re.split(r"[\s-]", term))), (SOURCE / file).read_text(), re.IGNORECASE)]
+    assert len(rows) > 100 and missing == []
 
 
 def test_the_glossary_explains_and_does_not_repeat():

@@ -27,7 +27,7 @@ KINDS = {"model_exchange": "ModelExchange", "co_simulation": "CoSimulation"}
 SHORT = {"model_exchange": "ME", "co_simulation": "CS"}
 SAMPLES = 101
 LIMIT = 150  # seconds of the clock for one trial
-SLOW = 4.0  # seconds of the clock for one simulation; of an FMU that takes longer a part of the time is simulated
+SLOW = 20.0  # seconds of the clock for one simulation; of an FMU that takes longer a part of the time is simulated
 PART = 0.02  # of it
 SAME = 0.01  # rms difference over the range of a signal; events fall between samples
 NOISE, OFF = 0.01, 1.05
@@ -242,7 +242,7 @@ def same(theirs: dict, ours: dict) -> bool:
     for name, values in ours["y"].items():
         if name in theirs["y"]:
             other = np.interp(ours["t"], theirs["t"], theirs["y"][name])
-            scale = np.ptp(other) or np.max(np.abs(other)) or 1.0
+            scale = np.ptp(theirs["y"][name]) or np.max(np.abs(other)) or 1.0
             if np.sqrt(np.mean((np.array(values) - other) ** 2)) > SAME * scale:
                 return False
     return True

@@ -14,8 +14,7 @@ import pytest
 
 import dynident as di
 from dynident.cli import main
-from dynident.io.petab.mathml import MathReader
-from dynident.io.petab.sbml import read_sbml, safe_name
+from dynident.io.petab.sbml import MathReader, read_sbml, safe_name
 from dynident.io.petab.tables import formula, read_rows
 
 yaml = pytest.importorskip("yaml")

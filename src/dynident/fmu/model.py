@@ -45,7 +45,8 @@ class FmuModel:
     outputs : sequence of str, optional
         Variables that are measured; any variable may be one, all declared outputs if left out.
     values : mapping of str to float or str, optional
-        Other variables that are set for good, of any type and causality that may be set; inputs that no record holds, too.
+        Other variables that are set for good, in the units of the FMU, of any type and causality that may be set; inputs that
+        no record holds, too.
     kind : str, default "auto"
         "model_exchange", "co_simulation", or "auto": Model Exchange where offered.
     integrator : str, default "runge_kutta"

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import casadi as ca
 
-from dynident.codegen.band_order import band_order
-from dynident.codegen.row_products import SparseJacobian, product_source
+from dynident.codegen.sparse_jacobian import SparseJacobian, band_order, product_source
 from dynident.integrators.implicit import RADAU
 from dynident.integrators.step_functions import symbols
 from dynident.integrators.tableau import tableau_of

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import casadi as ca
 
-from dynident.codegen.band_order import band_order
 from dynident.codegen.c_source import kernel_text, static_source
-from dynident.codegen.row_products import FUSED_ROWS, SparseJacobian, product_source
+from dynident.codegen.sparse_jacobian import FUSED_ROWS, SparseJacobian, band_order, product_source
 from dynident.integrators.algebraic_functions import eliminated_functions
 from dynident.integrators.scheme import Explicit, Implicit
 from dynident.integrators.step_functions import symbols

@@ -15,7 +15,7 @@
      dyn_rate_x   (t, x, u, p) -> rate, entries by x                    implicit schemes
      dyn_rate_q   (t, x, u, p) -> rate, entries by (x, free p)          with derivatives
      dyn_out, dyn_out_q        -> outputs; outputs, entries by (x, free p)
-     rate_product, output_product, ..._parameters        codegen/row_products.py
+     rate_product, output_product, ..._parameters        codegen/sparse_jacobian.py
      stage_state_0 ..., stage_equations, next_state      combinations of the tableau, integrators/tableau_source.py
      EACH_RATE(DO)             DO(number, fraction of the step, 1 where its state is fixed before the stages are known)
    All matrices stand row by row; S and what is made of it have w numbers in a row (PADDED). */

@@ -336,7 +336,8 @@ def prior_conflicts(problem: Problem, values: Mapping[str, float], uncertainty: 
 
 def unequal_noise(problem: Problem, residuals: Sequence[Mapping[str, np.ndarray]], noise_std: Mapping[str, float],
                  unknowns: int) -> list[str]:
-    """Outputs whose noise is estimated as one size, though it clearly differs between records (F test of the extremes)."""
+    """Outputs whose noise is estimated as one size, though it clearly differs between records: heteroscedastic
+    errors, by an F test of the extremes."""
     left = max(1 - unknowns / max(problem.measured_values, 1), 1e-3)  # of a degree of freedom, per measured value
     notes = []
     for output in noise_std:

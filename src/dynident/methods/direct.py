@@ -10,13 +10,13 @@ from typing import Any, ClassVar
 
 from dynident.errors import NotSupported, SimulationDiverged, did_you_mean
 from dynident.estimate.estimate import Estimate
-from dynident.integrators import integrator_named
+from dynident.integrators import discretization_scheme, integrator_named
 from dynident.integrators.adaptive import RADAU5
 from dynident.integrators.events import require_events
-from dynident.integrators.scheme import Adaptive, Integrator
+from dynident.integrators.scheme import Adaptive, AnyIntegrator, Integrator, Multistep
 from dynident.linalg.finite_problem import FiniteProblem, Variables
 from dynident.methods.build_estimate import build_direct_estimate
-from dynident.methods.capabilities import CONDITIONS, RESTARTS, Capabilities, Support, check_supports, refuse_robust_loss
+from dynident.methods.capabilities import CONDITIONS, Capabilities, Support, check_supports, refuse_robust_loss
 from dynident.methods.dead_time_scan import past_note, refuse_unknown_dead_times, scan_dead_times
 from dynident.methods.direct_loop import run_direct
 from dynident.methods.direct_steps import DirectSetup, OuterState, Transcription, refusal
@@ -89,7 +89,7 @@ class DirectMethod(Method):
     initial_guess: Any
 
     @abstractmethod
-    def make_integrator(self) -> Integrator:
+    def make_integrator(self) -> AnyIntegrator:
         """The integrator that its options name."""
 
     @abstractmethod
@@ -134,10 +134,9 @@ class ShootingMethod(DirectMethod):
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(settable_states=Support.YES, hybrid_models=Support.YES, models_without_states=Support.YES,
-                            constraints=Support.YES, dead_times=Support.YES, discrete_time=Support.YES,
-                            robust_losses=Support.YES, refusals={"black_boxes": RESTARTS},
-                            noise_formulas=Support.YES if self.kind == SingleShooting.kind else Support.NO, **CONDITIONS,
+        yes, formulas = Support.YES, Support.YES if self.kind == SingleShooting.kind else Support.NO
+        return Capabilities(settable_states=yes, hybrid_models=yes, models_without_states=yes, constraints=yes, dead_times=yes,
+                            discrete_time=yes, robust_losses=yes, noise_formulas=formulas, **CONDITIONS,
                             instead={"state_bounds": "full_discretization(), which hands them to Ipopt"})
 
     @property
@@ -160,6 +159,9 @@ class ShootingMethod(DirectMethod):
     def make_integrator(self) -> Integrator:
         return integrator_named(self.simulation_integrator)
 
+    def simulated_problem(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Shooting:
+        return self.transcribe(problem, substeps, noise_std).whole_records()
+
     @abstractmethod
     def segments_for(self, samples: int) -> int:
         """Into how many segments a record is cut."""
@@ -170,9 +172,6 @@ class ShootingMethod(DirectMethod):
 
     def transcribe_by_shooting(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Shooting:
         return self.transcribe(problem, substeps, noise_std)
-
-    def simulated_problem(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Shooting:
-        return self.transcribe(problem, substeps, noise_std).whole_records()
 
     def make_solver(self, finite: Shooting) -> Solver:
         if self.solver in PROGRAM_SOLVERS:
@@ -265,7 +264,7 @@ class MultipleShooting(ShootingMethod):
 @documented
 @dataclass(frozen=True)
 class FullDiscretizationMethod(DirectMethod):
-    """States at every grid point as unknowns, a one-step scheme as equalities; for the poorest starts and stiff models.
+    """States at every grid point as unknowns, a scheme as equalities; for the poorest starts and stiff models.
 
     See the manual, methods/full_discretization.
 
@@ -280,8 +279,8 @@ class FullDiscretizationMethod(DirectMethod):
     0.50
     """
 
-    integrator: str = option(AUTOMATIC, 'A scheme with fixed steps, a name from the table of integrators; "auto" takes '
-                             "hermite_simpson, or radau where the model is stiff.", known_or_automatic_integrator)
+    integrator: str = option(AUTOMATIC, 'A scheme with fixed steps, a name from the table of integrators, multistep ones too; '
+                             '"auto" takes hermite_simpson, or radau where the model is stiff.', unchecked)
     degree: int | None = option(None, 'Of the polynomials of "radau" and "gauss_legendre".', unchecked)
     substeps: int | str = substeps_option()
     solver: str = solver_option("the structured Gauss-Newton method, or Ipopt with constraints")
@@ -323,8 +322,8 @@ class FullDiscretizationMethod(DirectMethod):
     def simulation_integrator(self) -> str:
         return RADAU5.name if self.integrator == self.stiff_integrator else EXPLICIT
 
-    def make_integrator(self) -> Integrator:
-        return integrator_named(self.usual_integrator if self.chooses_integrator else self.integrator, self.degree)
+    def make_integrator(self) -> AnyIntegrator:
+        return discretization_scheme(self.usual_integrator if self.chooses_integrator else self.integrator, self.degree)
 
     def transcribe(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> FullDiscretization:
         integrator = self.make_integrator()
@@ -332,13 +331,14 @@ class FullDiscretizationMethod(DirectMethod):
         return FullDiscretization(problem, integrator, substeps, noise_std, self.loss)
 
     def transcribe_by_shooting(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Shooting:
-        segments = [default_segments(e.samples) for e in problem.experiments]
-        return Shooting(problem, self.make_integrator(), segments, substeps, noise_std, self.loss)
+        integrator = self.make_integrator()
+        whole = isinstance(integrator, Multistep)  # which begins anew with each segment
+        segments = [1 if whole else default_segments(e.samples) for e in problem.experiments]
+        return Shooting(problem, integrator, segments, substeps, noise_std, self.loss)
 
     def make_solver(self, finite: FullDiscretization) -> Solver:
-        name = self.solver
-        if name == "auto":
-            name = "ipopt" if finite.problem.constraints else "gauss_newton"
+        suited = "ipopt" if finite.problem.constraints else "gauss_newton"
+        name = suited if self.solver == "auto" else self.solver
         if name in PROGRAM_SOLVERS:
             return program_solver(name, self.hessian, self.max_iterations)
         return solver_for(name, finite, self.max_iterations, finite.problem)

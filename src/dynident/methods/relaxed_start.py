@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 
 from dynident._util.frozen import changed
 from dynident.errors import SimulationDiverged
-from dynident.integrators.scheme import Integrator
+from dynident.integrators.scheme import AnyIntegrator
 from dynident.linalg.finite_problem import Evaluation, LinearizedProblem, UnknownMap, Variables, Workspace
 from dynident.methods.outer_loop import Listener, RunLog, run_solver
 from dynident.problem.parameter import Transforms
@@ -42,7 +43,7 @@ class RelaxedStart:
     outcome: SolverResult  # of the last solve
 
 
-def relaxed_start(problem: Problem, integrator: Integrator, substeps: int, noise_std: Mapping[str, float], loss: str,
+def relaxed_start(problem: Problem, integrator: AnyIntegrator, substeps: int, noise_std: Mapping[str, float], loss: str,
                   max_iterations: int, log: RunLog, listener: Listener) -> tuple[RelaxedStart | None, RunLog]:
     """The start, and the log with what it took.
 
@@ -148,8 +149,15 @@ class RelaxedShooting:
                           for c in linear.chains)
             return changed(linear, evaluation=evaluation, chains=apart)
         chains = tuple(changed(chain, linked=False) for chain in linear.chains)
-        maps = tuple(map(self._segment_map, linear.unknown_maps, self._node_unknowns))
+        maps = tuple(map(self._segment_map, linear.unknown_maps, self._node_unknowns)) if self.coordinates.any_log else (
+            self._straight_maps)
         return changed(linear, evaluation=evaluation, unknowns=len(self.names), chains=chains, unknown_maps=maps)
+
+    @cached_property
+    def _straight_maps(self) -> tuple[UnknownMap, ...]:
+        """The same at every point, where no unknown is a logarithm."""
+        objective, one = self.shooting.objective, np.ones(self.problem_unknowns)
+        return tuple(self._segment_map(objective.unknown_map(e, one), nodes) for e, nodes in enumerate(self._node_unknowns))
 
     def _segment_map(self, mapping: UnknownMap, nodes: np.ndarray) -> UnknownMap:
         """The same parameters in each segment, and a first state of its own from the second one on: these unknowns."""

@@ -1,4 +1,4 @@
-"""Augmented: a model whose unknown parameters have become states that stand still.
+"""State augmentation: a model whose unknown parameters have become states that stand still.
 
 The filter sees one vector: the states, then a coordinate per free parameter. A coordinate is the value itself, its
 logarithm, or for a value between bounds a number without bounds (eqs. (11) to (14) of the filter paper).

@@ -175,7 +175,7 @@ def texts_of(kind: str, given: Mapping[str, Equation], faults: list[str]) -> Tex
         elif isinstance(equation, (int, float)) and not isinstance(equation, bool) and math.isfinite(equation):
             texts[str(name)] = repr(float(equation))
         elif is_expression(equation):
-            from dynident.models.sympy_source import as_text
+            from dynident.models.symbolic_source import as_text
 
             texts[symbol_name(name)] = as_text(equation)
         else:

@@ -74,7 +74,7 @@ class SimulatorModel:
     time_limit : float, default 60.0
         Seconds after which an isolated simulation is ended.
     starts : mapping of str to float, optional
-        Start values that the model brings along.
+        Start values that the model brings along, in the units of the parameters.
     units : mapping of str to str, optional
         By name, and of "time"; records are checked against them.
     name : str, default ""

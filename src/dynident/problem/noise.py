@@ -184,9 +184,14 @@ def with_size(noise: Noise, size: Any) -> Noise:
     return Bounded(size) if isinstance(noise, Bounded) else replace(noise, std=size, evaluated=None)
 
 
+def size_of(noise: Noise) -> Any:
+    """Standard deviation or radius as it was given: nothing, a number, one per sample, or a formula."""
+    return noise.radius if isinstance(noise, Bounded) else noise.std
+
+
 def stated_bound(noise: Noise) -> np.ndarray | None:
     """What the user said that no error exceeds, a number or one per sample; None where nothing was said."""
-    bound = noise.radius if isinstance(noise, Bounded) else getattr(noise, "bound", None)
+    bound = noise.radius if isinstance(noise, Bounded) else None if isinstance(noise, LogNormal) else noise.bound
     return None if bound is None else np.asarray(bound, float)
 
 

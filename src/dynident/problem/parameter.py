@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Prior:
     """Knowledge from elsewhere: the value, or its logarithm, is normal with this mean and standard deviation.
 
-    See the manual, howto/unknowns.
+    A fit with priors is the maximum a posteriori estimate. See the manual, howto/unknowns.
 
     Parameters
     ----------
@@ -270,6 +270,16 @@ class Transforms:
     @cached_property
     def any_log(self) -> bool:
         return bool(np.any(self.log))
+
+    @cached_property
+    def all_scaled(self) -> bool:
+        """Whether a typical size is known of every unknown."""
+        return not np.any(np.isnan(self.scale))
+
+    @cached_property
+    def least_typical(self) -> tuple[np.ndarray, np.ndarray]:
+        """Typical sizes, one at the least, and of which unknowns they are known."""
+        return np.fmax(self.scale, 1.0), np.isfinite(self.scale)
 
     def values(self, xi: np.ndarray) -> np.ndarray:
         values = np.array(xi, dtype=float)

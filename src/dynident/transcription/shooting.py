@@ -1,20 +1,21 @@
-"""Shooting: cut time into segments and ask that they meet (continuity or matching conditions); one segment is single
-shooting."""
+"""Shooting: cut time into segments and ask that they meet (continuity conditions, also called matching conditions);
+one segment is single shooting, several are multiple shooting."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from dynident._util.frozen import frozen
 from dynident.errors import ProblemError, SimulationDiverged
 from dynident.integrators.grid import Grid, grid_of
 from dynident.integrators.propagation import Propagation, Propagator, propagator_for
-from dynident.integrators.scheme import Adaptive, Integrator
+from dynident.integrators.scheme import Adaptive, AnyIntegrator, Integrator
 from dynident.linalg.block_rows import stacked
 from dynident.linalg.finite_problem import (
     Evaluation,
@@ -62,6 +63,7 @@ class ExperimentData(WeightedData):
         self.grid: Grid = replace(grid_of(problem.model, experiment, substeps), unknown_first=unknown)
         self.segment_starts = segment_starts(self.grid.nodes, segments, experiment.name)
         super().__init__(problem, index, self.grid, np.arange(self.grid.offset, self.grid.nodes), std)
+        self.no_stages = np.zeros((len(self.segment_starts) - 2, 0))  # between nodes, as collocation has
         self._readings: dict[int, np.ndarray] = {}  # by the number of segments; one for all copies with these measurements
 
     def states_at_inner_nodes(self, problem: Problem, index: int) -> np.ndarray:
@@ -81,6 +83,7 @@ class ExperimentData(WeightedData):
             return changed
         changed = copy.copy(changed)
         changed.segment_starts = segment_starts(self.grid.nodes, segments, self.name)
+        changed.no_stages = np.zeros((len(changed.segment_starts) - 2, 0))
         return changed
 
     def with_substeps(self, substeps: int) -> ExperimentData:
@@ -99,7 +102,7 @@ class ExperimentData(WeightedData):
         return changed
 
 
-def _propagator(problem: Problem, integrator: Integrator, objective: Objective) -> Propagator:
+def _propagator(problem: Problem, integrator: AnyIntegrator, objective: Objective) -> Propagator:
     """Of equations with exact sensitivities; of a model that is simulated by differences."""
     free, model, outputs = objective.free, problem.model, len(problem.model.outputs)
     if not isinstance(model, SimulatedModel):
@@ -126,7 +129,7 @@ def _uncut_records(problem: Problem, std: Mapping[str, float]) -> list[Experimen
     return _records[problem][1]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class _PropagatedRecords:
     """The records as they were run at a point, and where that stands in memory."""
 
@@ -143,7 +146,7 @@ class _PropagatedRecords:
 class Shooting:
     """The finite problem of single and multiple shooting (eqs. (4), (5) of the direct-methods paper)."""
 
-    def __init__(self, problem: Problem, integrator: Integrator, segments: Sequence[int], substeps: int,
+    def __init__(self, problem: Problem, integrator: AnyIntegrator, segments: Sequence[int], substeps: int,
                  std: Mapping[str, float], loss: str = "squared", start_values: np.ndarray | None = None):
         """`start_values` of the unknowns, where they are not those of the problem."""
         self.problem, self.loss, self.substeps, self.integrator = problem, loss, substeps, integrator
@@ -295,7 +298,7 @@ class Shooting:
         propagated = []
         for e, record in enumerate(self.records):
             p, x0 = self.problem.parameters_and_initial_state(values, e)
-            nodes = np.vstack([x0, point.nodes[e]])
+            nodes = np.concatenate([x0[None], point.nodes[e]]) if len(point.nodes[e]) else x0[None]
             grid = replace(record.grid, output_mask=np.ones_like(record.grid.output_mask)) if everywhere else record.grid
             try:
                 out = self.propagator.run(grid, record.segment_starts, nodes, p, sensitivities, arrays.get((e, sensitivities)))
@@ -313,7 +316,7 @@ class Shooting:
     def _evaluation(self, point: Variables, propagated: list[Propagation]) -> tuple[Evaluation, list[Any]]:
         defects = [out.end_states[:-1] - inner for out, inner in zip(propagated, point.nodes, strict=True)]
         return self.objective.evaluation(point, self.records, [out.outputs for out in propagated], defects,
-                                     [np.zeros((len(d), 0)) for d in defects])
+                                     [record.no_stages for record in self.records])
 
     def linearize(self, point: Variables, workspace: Workspace | None = None, known: Evaluation | None = None
                   ) -> LinearizedProblem:

@@ -14,7 +14,7 @@ from dynident.problem.experiment import Experiment
 from dynident.problem.formulas import with_formulas
 from dynident.problem.model import Model
 from dynident.problem.problem import first_state_of
-from dynident.problem.unit_checks import unit_faults
+from dynident.problem.problem_checks import unit_faults
 from dynident.robots.model import RobotModel
 from dynident.transcription.simulators import MOST_SUBSTEPS, RefinedSimulation, refine_steps, simulator_for
 
@@ -30,8 +30,8 @@ def simulate(model: Model, values: Mapping[str, float], experiment: Experiment, 
     model : EquationModel or FmuModel
         What is simulated.
     values : mapping of str to float
-        Parameters by name, and initial states as "q(0)" unless the record's `initial` holds them. What an FMU brings along may
-        be left out. The `values` of an estimate will do.
+        Parameters by name in the units of the model, and initial states as "q(0)" unless the record's `initial` holds them.
+        What an FMU brings along may be left out. The `values` of an estimate will do.
     experiment : Experiment
         Times and inputs; its outputs are not read.
     integrator : str, default "runge_kutta"

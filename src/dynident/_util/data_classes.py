@@ -1,11 +1,14 @@
-"""Short repr: what is shown of an object in a notebook or at the prompt, never more than a screen."""
+"""Data classes: what all of them share: a short repr, never more than a screen, and a table of pandas."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
 import numpy as np
+
+from dynident.errors import NotSupported
 
 MOST_LINES = 30
 LONGEST_PART = 60  # characters of one field
@@ -40,3 +43,13 @@ def _short(value: Any) -> str:
 def _listed(brackets: str, parts: list[str]) -> str:
     text = ", ".join(parts)
     return f"{brackets[0]}{text}{brackets[1]}" if len(text) <= 2 * LONGEST_PART else f"<{len(parts)} entries>"
+
+
+def data_frame(rows: Mapping[str, Mapping[str, Any]]) -> Any:
+    """A DataFrame with one row per name. Raises NotSupported, with the install line, where there is no pandas."""
+    try:
+        import pandas as pd
+    except ImportError:
+        raise NotSupported("to_pandas() needs pandas, which is not installed: pip install pandas. to_dict() gives the same "
+                           "without it.") from None
+    return pd.DataFrame.from_dict(rows, orient="index")
