@@ -19,6 +19,7 @@ from dynident.solvers.least_squares import LeastSquaresLoop, outcome_of
 from dynident.solvers.search_direction import Regularization, SearchDirection
 from dynident.solvers.search_state import SearchState, condense
 from dynident.solvers.solver_result import SolverResult, Watch
+from dynident.solvers.trust_region import compiled_steps
 from dynident.tolerances import RANK_DAMPING, SAME_COST, STATIC_STEP_TOLERANCE, STEP_TOLERANCE
 
 POLISHING_STEPS = 50  # at the most
@@ -49,7 +50,8 @@ class LevenbergMarquardt:
         damping = Regularization(least=RANK_DAMPING, initial=self.damping, first=FIRST_DAMPING, most=MOST_DAMPING, factor=1.0,
                                  memory=memory, with_nodes=self.accelerated)  # which asks for gradients of other residuals
         region = GeodesicTrustRegion() if self.accelerated else TrustRegion()
-        loop = LeastSquaresLoop(region, damping, self.max_iterations, self.step_tolerance)
+        compiled = None if self.accelerated else compiled_steps(finite, MEMORY, RANK_DAMPING, self.step_tolerance)
+        loop = LeastSquaresLoop(region, damping, self.max_iterations, self.step_tolerance, compiled=compiled)
         state = loop.run(finite, point, watch)
         return outcome_of(finite, polish(finite, loop, state) if self.step_tolerance < STEP_TOLERANCE else state)
 
