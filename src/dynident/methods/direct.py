@@ -20,7 +20,7 @@ from dynident.methods.capabilities import CONDITIONS, Capabilities, Support, che
 from dynident.methods.dead_time_scan import past_note, refuse_unknown_dead_times, scan_dead_times
 from dynident.methods.direct_loop import run_direct
 from dynident.methods.direct_steps import DirectSetup, OuterState, Transcription, refusal
-from dynident.methods.integrator_choice import EXPLICIT, stiff_advice
+from dynident.methods.integrator_choice import EXPLICIT, OWN_STEPS, stiff_advice
 from dynident.methods.method import Method
 from dynident.methods.options import (
     AUTOMATIC,
@@ -344,7 +344,7 @@ class FullDiscretizationMethod(DirectMethod):
         return solver_for(name, finite, self.max_iterations, finite.problem)
 
     def advice(self, problem: Problem) -> list[str]:
-        return []
+        return [OWN_STEPS] * (self.integrator == self.stiff_integrator)
 
 
 def fit(method: Transcription, problem: Problem, report: Callable[..., object]) -> Estimate:
