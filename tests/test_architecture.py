@@ -51,6 +51,7 @@ TWINS = {  # a compiled loop, and its interpreted twin beside it; of several tex
     "kalman/prediction_error/innovations.c": "innovations_interpreted.py",
     "linalg/arrowhead.c": "arrowhead_interpreted.py", "linalg/bounded_least_squares.c": "bounded_least_squares.py",
     "linalg/chain_qr.c": "chain_qr_interpreted.py", "linalg/smoother_qr.c": "smoother_qr_interpreted.py",
+    "solvers/trust_region.c": "globalization.py",
     "set_membership/intervals/arithmetic.c": "arithmetic.py", "set_membership/intervals/elementary.c": "tape_interpreted.py",
     "set_membership/intervals/backward.c": "tape_interpreted.py", "set_membership/intervals/tape.c": "tape_interpreted.py",
     "set_membership/intervals/fused_step.c": "../flows/hybrid_step.py"}  # which does it array by array

@@ -155,6 +155,11 @@ class CompiledPropagator:
         self.recipe, self.sizes, self.derivatives = recipe, recipe.sizes, derivatives
         self.library, self.call = library, _march_of(library)
 
+    @functools.cached_property
+    def march_address(self) -> int:
+        """For other compiled loops that run a record."""
+        return int(ctypes.cast(self.call, ctypes.c_void_p).value or 0)
+
     def run(self, grid: Grid, first: np.ndarray, nodes: np.ndarray, p: np.ndarray, sensitivities: bool,
             reuse: Propagation | None = None) -> Propagation:
         if sensitivities and not self.derivatives:
