@@ -20,7 +20,7 @@ from dynident.methods.capabilities import CONDITIONS, Capabilities, Support, che
 from dynident.methods.dead_time_scan import past_note, refuse_unknown_dead_times, scan_dead_times
 from dynident.methods.direct_loop import run_direct
 from dynident.methods.direct_steps import DirectSetup, OuterState, Transcription, refusal
-from dynident.methods.integrator_choice import EXPLICIT, stiff_advice
+from dynident.methods.integrator_choice import EXPLICIT, measured_start_advice, stiff_advice
 from dynident.methods.method import Method
 from dynident.methods.options import (
     AUTOMATIC,
@@ -36,6 +36,7 @@ from dynident.methods.options import (
     whole_number,
 )
 from dynident.methods.program_solvers import PROGRAM_SOLVERS, hessian_faults, hessian_option, program_solver
+from dynident.methods.substeps import IntegrationError
 from dynident.problem.problem import Problem
 from dynident.solvers import SOLVERS
 from dynident.solvers.gauss_newton import GaussNewton
@@ -214,7 +215,7 @@ class SingleShooting(ShootingMethod):
         return 1
 
     def advice(self, problem: Problem) -> list[str]:
-        return ["use multiple_shooting(), which starts from the measurements", *stiff_advice(self, problem)]
+        return [*measured_start_advice(problem), *stiff_advice(self, problem)]
 
 
 @documented
@@ -254,8 +255,7 @@ class MultipleShooting(ShootingMethod):
         return default_segments(samples) if self.segments is None else self.segments
 
     def advice(self, problem: Problem) -> list[str]:
-        ways = ["use multiple_shooting(), which starts from the measurements"] if self.segments == 1 else []
-        return [*ways, *stiff_advice(self, problem)]
+        return [*(measured_start_advice(problem) if self.segments == 1 else []), *stiff_advice(self, problem)]
 
 
 @documented
@@ -366,10 +366,15 @@ def direct_estimate(setup: DirectSetup, state: OuterState) -> Estimate:
               "variables": len(finite.names) + finite.equality_count, "equalities": finite.equality_count}
 
     def build(result: SolverResult, simulated: tuple[SimulatedProblem, Variables] | None = None) -> Estimate:
+        def reweighted(noise_std: Mapping[str, float]) -> tuple[SimulatedProblem, Variables]:
+            other = setup.method.transcribe(setup.problem, state.substeps, noise_std)
+            return other.to_shooting(other.transfer(result.point, finite))
+
         shooting, point = simulated or again.to_shooting(again.transfer(result.point, finite))
         return build_direct_estimate(
-            setup.problem, setup.method, shooting, replace(result, point=point), state.noise_std, state.integration_error,
-            counts, times, state.solver, ActiveConstraints.at(setup.problem, finite.coordinates, result.point.unknowns))
+            setup.problem, setup.method, shooting, replace(result, point=point), state.noise_std,
+            IntegrationError(state.integration_error, state.integration_shift), counts, times, state.solver,
+            ActiveConstraints.at(setup.problem, finite.coordinates, result.point.unknowns), reweighted)
 
     try:
         return build(result, state.simulated if again is finite else None)

@@ -23,7 +23,7 @@ from dynident.models.parser import parse_expression
 from dynident.models.printer import parts_to_text
 from dynident.problem.problem import Problem, Unknown
 from dynident.statistics.invariants import Invariant, TangentPoint, find_invariants
-from dynident.tolerances import NULL_SPACE_COMPONENT, OUTPUT_ROUNDING, SAME_OUTPUTS, SEEN_OUTPUTS
+from dynident.tolerances import LOST_SIZE, NULL_SPACE_COMPONENT, OUTPUT_ROUNDING, SAME_OUTPUTS, SEEN_OUTPUTS
 
 MOVES = (0.05, 0.3)  # of an unknown's size: how far values are moved that must give the same outputs
 DETERMINED_MOVE = 0.05  # the same for what must change them
@@ -43,6 +43,19 @@ def sizes_of(unknowns: Sequence[Unknown], values: np.ndarray) -> np.ndarray:
     sizes = np.where(values != 0, np.abs(values), scales)
     sizes = np.where(np.isnan(sizes) & np.isfinite(spans), spans / 10, sizes)
     return np.where(np.isnan(sizes), 1.0, sizes)
+
+
+def with_lost_sizes(unknowns: Sequence[Unknown], values: np.ndarray, sizes: np.ndarray, here: Sequence[Outputs]) -> np.ndarray:
+    """(unknowns,) with that of the start for a value that fell far below it, as one that is zero but for rounding.
+
+    And no more than what changes the outputs by their own size: a factor of them may well be as small as that.
+    """
+    lengths = np.sqrt(sum(np.sum((each.weight[:, None] * each.jacobian) ** 2, axis=0) for each in here))
+    size = float(np.sqrt(sum(each.size**2 for each in here)))
+    starts = np.array([abs(u.start or 0.0) for u in unknowns], float)
+    most = np.divide(size, lengths, out=np.full(values.size, np.inf), where=lengths > 0)
+    lost = (values != 0) & (np.abs(values) < LOST_SIZE * starts)
+    return np.where(lost, np.maximum(np.minimum(starts, most), sizes), sizes)
 
 
 def beside(unknowns: Sequence[Unknown], values: np.ndarray, sizes: np.ndarray, rng: np.random.Generator, share: float = 1.0,
@@ -108,8 +121,9 @@ class Region:
 def region_around(unknowns: Sequence[Unknown], values: np.ndarray, outputs: Callable[[np.ndarray], Sequence[Outputs]],
                   seed: int) -> Region:
     """With points beside the values, nearer where a simulation diverges. Raises SimulationDiverged where it does here."""
-    rng, sizes = np.random.default_rng(seed), sizes_of(unknowns, values)
-    points, nulls, share = [values], [null_space(outputs(values), sizes)], 1.0
+    rng, here = np.random.default_rng(seed), outputs(values)
+    sizes = with_lost_sizes(unknowns, values, sizes_of(unknowns, values), here)
+    points, nulls, share = [values], [null_space(here, sizes)], 1.0
     for _ in range(TRIES):
         there = beside(unknowns, values, sizes, rng, share)
         try:

@@ -131,7 +131,8 @@ def _key_facts(estimate: Estimate) -> dict[str, str]:
         facts["noise"] = ", ".join(f"{output} {level}" for output, level in noise_levels(estimate).items())
     if not math.isnan(estimate.cost):  # a method that proves bounds minimises nothing
         facts["cost"] = format_number(estimate.cost)
-    if "cost" in facts and "reduced_chi2" in estimate.statistics:
+    by_construction = noise_levels(estimate) and all(level.estimated for level in noise_levels(estimate).values())
+    if "cost" in facts and "reduced_chi2" in estimate.statistics and not by_construction:
         facts["cost"] += f", reduced chi-square {format_number(estimate.statistics['reduced_chi2'], 3)}"
     for validation in estimate.validations:
         facts.setdefault("validated", "")

@@ -28,7 +28,7 @@ from dynident.statistics.error_propagation import (
     independent_noise,
 )
 from dynident.statistics.quantisation import QuantisedNoise, Quantiser
-from dynident.tolerances import NULL_SPACE_COMPONENT, SINGULAR_VALUE
+from dynident.tolerances import INTEGRATION_TOLERANCE, NULL_SPACE_COMPONENT, SINGULAR_VALUE
 from dynident.transcription.parameter_constraints import parameter_constraints
 
 NOTICED = 0.1  # of the half width that an unknown has anyhow; one that follows by less is not named
@@ -89,6 +89,16 @@ class NoiseModel:
         for rows, factor, _ in factors.values():
             variance[rows] = factor**2
         return replace(self, variance=variance, dof=sum(dof for _, _, dof in factors.values()))
+
+    def with_simulation_error(self, shift: float) -> NoiseModel:
+        """With the standard errors, for residuals of size one, by which a simulation's own error may move the estimate.
+
+        An error that goes one way all along a record may move an estimate as far as independent ones of that size do.
+        """
+        measured = self.experiment >= 0
+        if not np.any(self.variance[measured] < (shift / INTEGRATION_TOLERANCE) ** 2) or not np.isfinite(shift):
+            return self
+        return replace(self, variance=np.where(measured, self.variance + shift**2, self.variance))
 
 
 def noise_model_of(problem: Problem, linearization: ResidualJacobian, scales: np.ndarray, fitted: BlockRows,

@@ -40,11 +40,7 @@ from dynident.statistics.identifiability import find_practically_unidentifiable,
 from dynident.statistics.quantisation import QuantisedNoise, Quantiser
 from dynident.statistics.residual_tests import CONFIDENCE, ResidualTest, whiteness
 from dynident.statistics.uncertainty import Uncertainty, check_level, index_of
-from dynident.tolerances import (
-    NO_WIDTH,
-    QUANTISATION_NOTICED,
-    SINGULAR_VALUE,
-)
+from dynident.tolerances import NO_WIDTH, NOISE_FREE, QUANTISATION_NOTICED, SINGULAR_VALUE
 
 KINDS = ("plain", "corrected")
 
@@ -290,7 +286,8 @@ class Covariance(Uncertainty):
 
 def covariance_from(problem: Problem, linearization: ResidualJacobian, active: Mapping[str, str], noise_estimated: bool,
                     smallest: float = SINGULAR_VALUE, limits: Sequence[ActiveInequality] = (), on_demand: bool = False,
-                    quantisers: Mapping[tuple[int, int], Quantiser] | None = None, robust: bool = False) -> Covariance:
+                    quantisers: Mapping[tuple[int, int], Quantiser] | None = None, robust: bool = False,
+                    simulation_error: float = 0.0) -> Covariance:
     """The covariance at a fitted point; `active` names the unknowns that ended on a bound ("lower" or "upper").
 
     `noise_estimated` says that the residuals were divided by an estimated std; the size of each such output's noise is
@@ -298,6 +295,7 @@ def covariance_from(problem: Problem, linearization: ResidualJacobian, active: M
     are the inequalities among the linearization's rows. `on_demand`: where no residual series is autocorrelated, so that the
     plain interval is printed, the corrected ones are computed when they are asked for. `quantisers`: series, by experiment and
     output, whose errors are those of rounding. `robust`: of a robust loss, whose linearization has its residuals' size already.
+    `simulation_error`: standard errors, for residuals of size one, by which the error of the simulation may move the estimate.
     """
     names, values = problem.names, np.asarray(linearization.values, float)
     for name in active:
@@ -305,18 +303,19 @@ def covariance_from(problem: Problem, linearization: ResidualJacobian, active: M
             raise ProblemError(f"'{name}' is said to be on a bound, but is not an unknown.{did_you_mean(name, names)}")
     free = [i for i, name in enumerate(names) if name not in active]
     scales = typical_values(problem, values)
-    sensitivity = JacobianQR.of(linearization.blocks, scales, linearization.rows.experiment)
+    sensitivity = JacobianQR.of(linearization.blocks, scales, linearization.rows.experiment, values)
     fit = estimator_gain(sensitivity, free, smallest)
     released = {name: estimator_gain(sensitivity, sorted([*free, names.index(name)]), smallest) for name in active}
     failed = _not_white(problem, linearization)
     fitted = fit.fitted_subspace(sensitivity.basis)
-    failed = [] if not noise_estimated and noise_free(linearization) else failed
+    failed = [] if noise_free(linearization, simulation_error if noise_estimated else NOISE_FREE) else failed
     errors = noise_model_of(problem, linearization, scales, fitted, noise_estimated, quantisers or {},
                             with_colour=bool(failed or quantisers) or not on_demand)
     factors: dict[str, tuple[np.ndarray, float, float]] = {}
     if not noise_estimated and not failed and not robust:
         factors = given_noise_factors(problem, linearization, errors.one_minus_leverage)
         errors = errors.with_factors(factors)
+    errors = errors.with_simulation_error(simulation_error)
     score_covariances = {"plain": sensitivity.covariance(errors.variance)}
     corrected_dof = None
     if errors.noise is not None:
@@ -340,7 +339,8 @@ def covariance_from(problem: Problem, linearization: ResidualJacobian, active: M
         unidentifiable=unidentifiable, combinations=combinations, null_space=null,
         logarithmic=tuple(u.name for u in problem.unknowns if u.log), fixed=problem.fixed_values(),
         bounds=finite_bounds(problem), noise_factors={output: factor for output, (_, factor, _) in factors.items()},
-        deferred=(partial(covariance_from, problem, linearization, active, noise_estimated, smallest, limits, robust=robust)
+        deferred=(partial(covariance_from, problem, linearization, active, noise_estimated, smallest, limits, robust=robust,
+                          simulation_error=simulation_error)
                   if errors.noise is None and errors.enough and not failed else None))
     return replace(covariance, practically_unidentifiable=find_practically_unidentifiable(problem, covariance))
 

@@ -30,10 +30,11 @@ class JacobianQR:
     lengths: np.ndarray  # (unknowns,)
 
     @classmethod
-    def of(cls, jacobian: BlockRows, scales: np.ndarray, experiment: np.ndarray) -> JacobianQR:
-        """`experiment` (rows,) says to which one each row belongs, -1 for none."""
+    def of(cls, jacobian: BlockRows, scales: np.ndarray, experiment: np.ndarray, values: np.ndarray | None = None
+           ) -> JacobianQR:
+        """`experiment` (rows,) says to which one each row belongs, -1 for none; `values` as in `without_effect`."""
         lengths = jacobian.column_lengths
-        factors = np.where(without_effect(jacobian.column_peaks, lengths, scales), 0.0, 1 / lengths)
+        factors = np.where(without_effect(jacobian.column_peaks, lengths, scales, values), 0.0, 1 / lengths)
         return cls(block_qr(jacobian.with_columns(factors), experiment), lengths)
 
     @property
@@ -150,10 +151,13 @@ def independent_noise(problem: Problem, linearization: ResidualJacobian, one_min
     return variance, dof if dof > FEWEST_DOF else 0.0
 
 
-def noise_free(linearization: ResidualJacobian) -> bool:
-    """Whether a record holds next to none of the noise that is given: its residuals are rounding, and say nothing of errors."""
+def noise_free(linearization: ResidualJacobian, size: float) -> bool:
+    """Whether a record holds next to no noise: its residuals are those of the simulation, and say nothing of errors.
+
+    `size` is what next to none is, in units of the noise that the residuals were divided by.
+    """
     measured = linearization.residuals[linearization.rows.experiment >= 0]
-    return bool(measured.size) and float(np.sqrt(np.mean(measured**2))) < NOISE_FREE
+    return bool(measured.size) and float(np.sqrt(np.mean(measured**2))) < size
 
 
 def given_noise_factors(problem: Problem, linearization: ResidualJacobian, one_minus_leverage: np.ndarray

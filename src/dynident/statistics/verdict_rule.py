@@ -28,8 +28,11 @@ from dynident.statistics.residual_statistics import (
 )
 from dynident.statistics.verdict import Cause, Grade
 from dynident.tolerances import (
+    CHI_SQUARE_CONFIDENCE_FEW,
     CHI_SQUARE_SLOW,
+    CHI_SQUARE_SLOW_LEAST,
     CHI_SQUARE_TOO_SMALL,
+    EXACT_RECORD,
     EXACT_REMAINDER,
     FEW_SMALL_REMAINDER,
     FOLLOWS_SHARE,
@@ -37,15 +40,19 @@ from dynident.tolerances import (
     LINEAR_AS_GOOD,
     LINEAR_BETTER,
     NAIVE_SHARE,
+    NOISE_FREE,
     OUTLIER_KURTOSIS,
     QUANTISATION_SHARE,
+    RESIDUAL_ROUNDING,
     ROUGH_REMAINDER,
     SLOW_REMAINDER,
     SMALL_REMAINDER,
     SMALL_REMAINDER_LINEAR,
+    UNEVEN_SAMPLING,
     UNRELATED_LOG10_P,
     VALIDATION_MOVES,
     VALIDATION_SAME,
+    WHITE_UNRELATED_LOG10_P,
 )
 
 FEWEST_SAMPLES = 8  # with fewer nothing can be said
@@ -102,8 +109,12 @@ class SignalFit:
     @cached_property
     def linear_rms(self) -> float:
         """What a linear black box of the same order leaves; NaN where none can be fitted."""
-        even = np.ptp(np.diff(self.time)) <= 1e-3 * np.mean(np.diff(self.time)) if self.time.size > 2 else False
-        return linear_reference_rms(self.measured, self.inputs, self.order) if even else float("nan")
+        return linear_reference_rms(self.measured, self.inputs, self.order) if self.evenly_sampled else float("nan")
+
+    @property
+    def evenly_sampled(self) -> bool:
+        steps = np.diff(self.time)
+        return bool(steps.size > 1 and np.ptp(steps) <= UNEVEN_SAMPLING * np.mean(steps))
 
     @property
     def noise_std(self) -> float | None:
@@ -135,6 +146,8 @@ class SignalFit:
             return np.inf
         noise = self.noise_std if chi is not None and chi > 1 else s.white_std if s.samples >= FEW_SAMPLES else 0.0
         noise = 0.0 if noise is None or not np.isfinite(noise) else noise
+        if is_white(s, self.unknowns) and follows_something(self):  # it is part of what neighbours do not share
+            noise = min(noise, self.rms * float(np.sqrt(max(1 - self.model_error.share, 0.0))))
         return float(np.sqrt(max(self.rms**2 - noise**2, 0.0)) / s.signal_std)
 
     @property
@@ -147,10 +160,23 @@ def follows_nothing(fit: SignalFit) -> bool:
     return fit.statistics.innovation >= LEAST_INNOVATION and fit.model_error.log10_p > UNRELATED_LOG10_P
 
 
+def follows_something(fit: SignalFit) -> bool:
+    """Whether white residuals still follow input or motion, as those of coarse samples may."""
+    return fit.model_error.log10_p <= WHITE_UNRELATED_LOG10_P
+
+
 def misses_an_effect(fit: SignalFit) -> bool:
     """Whether input and motion explain much of a remainder that a linear black box of the same order leaves as well."""
     as_good = np.isfinite(fit.linear_rms) and fit.linear_rms <= LINEAR_AS_GOOD * fit.rms
     return bool(as_good and fit.model_error.log10_p <= UNRELATED_LOG10_P and fit.model_error.share >= FOLLOWS_SHARE)
+
+
+def without_noise(fit: SignalFit) -> bool:
+    """Whether what is left over is the error of the simulation: as small as that, and neither white nor of the given size."""
+    s = fit.statistics
+    if not s.rms <= EXACT_RECORD * s.signal_std or (fit.noise_std is not None and s.rms > NOISE_FREE * fit.noise_std):
+        return False
+    return s.rms <= RESIDUAL_ROUNDING * s.signal_std or not is_white(s, fit.unknowns)
 
 
 def grade_signal(fit: SignalFit) -> Judged:
@@ -158,6 +184,8 @@ def grade_signal(fit: SignalFit) -> Judged:
     if (early := _unjudged(fit)) is not None:
         return early
     s = fit.statistics
+    if without_noise(fit):
+        return Grade.NOISE, Cause.EXACT
     if s.rms <= QUANTISATION_SHARE * s.quantisation:
         return Grade.NOISE, Cause.RESOLUTION
     if s.rms <= EXACT_REMAINDER * s.signal_std and is_white(fit.statistics, fit.unknowns) is not False:
@@ -186,15 +214,16 @@ def _with_given_noise(fit: SignalFit, better_than_line: bool) -> Judged | None:
     assert chi is not None
     expected, few = chi <= chi_square_limit(fit.statistics, fit.unknowns), s.samples < FEW_SAMPLES
     too_large = chi < CHI_SQUARE_TOO_SMALL
-    if expected and white and not few:
+    if expected and white and not few and not follows_something(fit):
         return Grade.NOISE, Cause.NOISE_TOO_LARGE if too_large else Cause.NONE
     if expected and few and not too_large:
-        tells = white is not False and s.samples >= FEWEST_FOR_SIZE
+        surely = chi <= chi_square_limit(fit.statistics, fit.unknowns, CHI_SQUARE_CONFIDENCE_FEW)
+        tells = white is not False and surely and s.samples >= FEWEST_FOR_SIZE and not follows_something(fit)
         return (Grade.NOISE, Cause.NONE) if tells else (Grade.UNJUDGED, Cause.FEW_DATA)
-    if expected and not few and not too_large and follows_nothing(fit):
+    if expected and not few and chi >= CHI_SQUARE_SLOW_LEAST and follows_nothing(fit):
         return (Grade.SLOW_NOISE if chi <= CHI_SQUARE_SLOW else Grade.SLOW_REMAINDER), Cause.SLOW_NOISE
     enough = s.samples >= FEWEST_FOR_OTHER_NOISE
-    if not expected and white and enough and better_than_line:
+    if not expected and white and enough and better_than_line and not follows_something(fit):
         return Grade.OTHER_NOISE, Cause.OUTLIERS if fit.kurtosis > OUTLIER_KURTOSIS else Cause.NOISE_TOO_SMALL
     if not enough and white is not False and fit.systematic_share <= ROUGH_REMAINDER:
         return Grade.UNJUDGED, Cause.FEW_DATA  # white enough, but not of the given size
@@ -203,7 +232,7 @@ def _with_given_noise(fit: SignalFit, better_than_line: bool) -> Judged | None:
 
 def _without_noise(fit: SignalFit, better_than_line: bool) -> Judged | None:
     white, few = is_white(fit.statistics, fit.unknowns), fit.statistics.samples < FEW_SAMPLES
-    if white and not few and better_than_line:
+    if white and not few and better_than_line and not follows_something(fit):
         return Grade.NOISE, Cause.OUTLIERS if fit.kurtosis > OUTLIER_KURTOSIS else Cause.NONE
     if few and white is not False and fit.systematic_share <= ROUGH_REMAINDER:
         return Grade.UNJUDGED, Cause.FEW_DATA
@@ -249,6 +278,8 @@ def grade_validation(fit: SignalFit, known: NoiseOfFit) -> Judged:
         noise = given if noise is None or known.grade not in NOISE_GRADES else max(given, noise)
     if noise is None:
         noise = 0.0
+    if without_noise(fit):
+        return Grade.NOISE, Cause.EXACT
     if s.signal_std < VALIDATION_MOVES * noise:
         return Grade.UNJUDGED, Cause.NOISE_ABOVE_SIGNAL
     if s.rms <= QUANTISATION_SHARE * s.quantisation:
