@@ -16,7 +16,7 @@ import numpy as np
 
 from dynident.statistics.distributions import skewness_and_excess
 from dynident.statistics.linear_reference import linear_reference_rms
-from dynident.statistics.model_error_model import ModelErrorTest, model_error_test
+from dynident.statistics.model_error_model import ModelErrorTest, delayed, model_error_test
 from dynident.statistics.residual_statistics import (
     FEW_SAMPLES,
     ResidualStatistics,
@@ -52,7 +52,6 @@ from dynident.tolerances import (
     UNRELATED_LOG10_P,
     VALIDATION_MOVES,
     VALIDATION_SAME,
-    WHITE_UNRELATED_LOG10_P,
 )
 
 FEWEST_SAMPLES = 8  # with fewer nothing can be said
@@ -107,6 +106,13 @@ class SignalFit:
         return model_error_test(self.residuals, motion, self.time, self.inputs, self.unknowns)
 
     @cached_property
+    def earlier_error(self) -> ModelErrorTest:
+        """The same on what was before each sample: in a closed loop the input of a sample holds the noise of that sample."""
+        motion = self.model if self.motion is None else self.motion
+        before = [delayed(np.asarray(each, float), 1) for each in (motion, *self.inputs)]
+        return model_error_test(self.residuals, before[0], self.time, before[1:], self.unknowns)
+
+    @cached_property
     def linear_rms(self) -> float:
         """What a linear black box of the same order leaves; NaN where none can be fitted."""
         return linear_reference_rms(self.measured, self.inputs, self.order) if self.evenly_sampled else float("nan")
@@ -147,7 +153,7 @@ class SignalFit:
         noise = self.noise_std if chi is not None and chi > 1 else s.white_std if s.samples >= FEW_SAMPLES else 0.0
         noise = 0.0 if noise is None or not np.isfinite(noise) else noise
         if is_white(s, self.unknowns) and follows_something(self):  # it is part of what neighbours do not share
-            noise = min(noise, self.rms * float(np.sqrt(max(1 - self.model_error.share, 0.0))))
+            noise = min(noise, self.rms * float(np.sqrt(max(1 - self.earlier_error.share, 0.0))))
         return float(np.sqrt(max(self.rms**2 - noise**2, 0.0)) / s.signal_std)
 
     @property
@@ -161,8 +167,8 @@ def follows_nothing(fit: SignalFit) -> bool:
 
 
 def follows_something(fit: SignalFit) -> bool:
-    """Whether white residuals still follow input or motion, as those of coarse samples may."""
-    return fit.model_error.log10_p <= WHITE_UNRELATED_LOG10_P
+    """Whether much of white residuals follows input or motion, as of coarse samples; what is far below the noise is none."""
+    return fit.earlier_error.log10_p <= UNRELATED_LOG10_P and fit.earlier_error.share >= FOLLOWS_SHARE
 
 
 def misses_an_effect(fit: SignalFit) -> bool:
@@ -315,6 +321,8 @@ def rule_numbers(fit: SignalFit) -> Mapping[str, float]:
         found["kurtosis"] = fit.kurtosis
     if "model_error" in computed:
         found |= {"model_error_log10_p": fit.model_error.log10_p, "model_error_share": fit.model_error.share}
+    if "earlier_error" in computed:
+        found |= {"earlier_error_log10_p": fit.earlier_error.log10_p, "earlier_error_share": fit.earlier_error.share}
     if "linear_rms" in computed:
         found["linear_rms"] = fit.linear_rms
     return {name: float(number) for name, number in found.items() if np.isfinite(number)}
