@@ -42,6 +42,7 @@ TWINS = {  # a compiled loop, and its interpreted twin beside it; of several tex
     "integrators/events.c": "events_interpreted.py", "integrators/event_location.c": "events_interpreted.py",
     "integrators/propagation.c": "propagation_interpreted.py", "integrators/stages.c": "propagation_interpreted.py",
     "integrators/implicit_stages.c": "propagation_interpreted.py", "integrators/radau5.c": "radau5_interpreted.py",
+    "integrators/mode_rates.c": "mode_functions.py", "integrators/radau5_events.c": "radau5_events_interpreted.py",
     "kalman/filter_adjoint.c": "filter_adjoint.py", "kalman/filter_common.c": "filter_common.py",
     "kalman/filter_extended.c": "filter_extended.py", "kalman/filter_horizon.c": "filter_horizon.py",
     "kalman/filter_initialize.c": "filter_extended.py", "kalman/filter_linear.c": "filter_linear.py",
@@ -131,7 +132,7 @@ def test_a_contract_is_not_asked_whether_it_has_a_member():
     asked = [f"{path.name}:{node.lineno}" for path in modules() for node in ast.walk(tree_of(path))
              if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("hasattr", "getattr")
              and isinstance(node.args[1], ast.Constant) and last_word(node.args[0]) in CONTRACTS
-             and path.name != "sympy_source.py"]  # whose method is SymPy's
+             and path.name != "symbolic_source.py"]  # whose method is SymPy's
     assert not asked, "members belong into the contract: " + ", ".join(asked)
 
 

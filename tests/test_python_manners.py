@@ -12,7 +12,7 @@ import pytest
 
 import dynident as di
 from dynident._util import progress
-from dynident._util.short_repr import MOST_LINES
+from dynident._util.data_classes import MOST_LINES
 
 TIME = np.linspace(0, 5, 2001)
 RECORD = di.Experiment(TIME, {"u": np.sin(3 * TIME)}, {"y": np.exp(-TIME)}, {"y": di.Gaussian(0.01)}, name="run")

@@ -17,7 +17,7 @@ from typing import Any
 
 import dynident
 from dynident.cli import app
-from dynident.integrators import INTEGRATORS, PAPER_VARIANTS, integrator_named
+from dynident.integrators import INTEGRATORS, MULTISTEP, PAPER_VARIANTS, integrator_named
 from dynident.io.readers.tables import READERS
 from dynident.maths import CONSTANTS, FUNCTIONS
 from dynident.methods.options import option_rows
@@ -45,13 +45,14 @@ def first_sentence(thing: Any) -> str:
 
 def integrators() -> str:
     def kind(integrator: Any) -> str:
-        words = {"Explicit": "explicit", "Implicit": "implicit", "Adaptive": "chooses its own steps"}
+        words = {"Explicit": "explicit", "Implicit": "implicit", "Adaptive": "chooses its own steps",
+                 "Multistep": "two-step, full discretization only"}
         form = ", position and velocity only" if integrator.position_velocity else ""
         return words[type(integrator).__name__] + form
 
     return table(["name", "order", "kind", "remark"],
                  [[f"`{i.name}`", getattr(i, "order", "adaptive"), kind(i), i.summary]
-                  for i in [*INTEGRATORS, *map(integrator_named, PAPER_VARIANTS)]])
+                  for i in [*INTEGRATORS, *MULTISTEP, *map(integrator_named, PAPER_VARIANTS)]])
 
 
 def solvers() -> str:

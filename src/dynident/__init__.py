@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 
 # What data classes call of the layers above them: how they are printed, drawn, checked on other records and saved.
 hooks.register({
+    "expression_text": "dynident.models.symbolic_source.expression_text",
     "first_state": "dynident.integrators.first_state.first_state_of",
     "estimate_text": "dynident.report.terminal.estimate_text",
     "estimate_html": "dynident.report.html_report.estimate_fragment",
@@ -21,7 +22,7 @@ hooks.register({
     "open_loop_residuals": "dynident.methods.open_loop.estimate_residuals",
     "judge_estimate": "dynident.verbs.judge.judge_estimate",
     "validate": "dynident.verbs.validate.validate",
-    "to_urdf": "dynident.io.results.robot_urdf.estimate_to_urdf",
+    "to_urdf": "dynident.io.results.export.estimate_to_urdf",
     "save": "dynident.io.results.result_folder.save",
     "estimate_summary": "dynident.report.terminal.estimate_summary",
     "estimate_dict": "dynident.report.terminal.estimate_dict",

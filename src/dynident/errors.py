@@ -54,6 +54,11 @@ class ProblemError(DynidentError):
         super().__init__("\n".join([*head, *lines]))
 
 
+def sentences_of(error: DynidentError) -> tuple[str, ...]:
+    """What is wrong, a sentence each."""
+    return error.faults if isinstance(error, ProblemError) else (str(error),)
+
+
 class NotSupported(DynidentError):
     """The request makes sense, but not for this combination of model, data and method.
 

@@ -198,6 +198,7 @@ LIVE_CURVE_CHANGE = 1e-3  # of the largest value: what halved steps may change o
 EVENT_TIME = 1e-14  # of a step; how closely an event is located: bisection ends there, whatever the guards' scale
 EVENT_AT_ONCE = 1e-9  # of a step; what changes sign within it does so now: it is the guard just crossed, or one that joins it
 SAME_MOTION = 1e-6  # of a state's size; segments that end and begin this close follow one motion, in one mode
+INPUT_CORNER = 1e-9  # of an input's largest value or slope; a change of it from one step to the next above this is a corner
 STAGE_NEWTON_STEP = 1e-8  # of a stage and of its first correction; the next correction is then far below rounding
 STAGE_NEWTON_ROUNDING = 1e-12  # of the largest stage; a correction that small and no longer shrinking is rounding
 ALGEBRAIC_NEWTON_STEP = 1e-8  # of an algebraic variable and of its first correction; the next is then far below rounding
@@ -208,6 +209,7 @@ ALGEBRAIC_PIVOT = 1e-8  # of the matrix's largest entry; L D L' with a smaller p
 CVODES_RELATIVE = 1e-9  # relative error of a step that cvodes chooses; a fit takes it for the noise of its simulations
 CVODES_ABSOLUTE = 1e-11  # units of a state; the same for states near zero
 REST_TOLERANCE = 1e-6  # of a state's largest value: what moves less in the last and longest wait has come to rest
+REST_ROUNDING = 1e-15  # of the largest state: a state that should be zero is the rounding of others (1e-37 in a cell's model)
 RADAU_TOLERANCE = 1e-8  # relative to each state; the error of radau5 is a tenth to a thousandth of that
 
 # -- finite differences (black boxes): is a derivative seen, and is that of the model right?

@@ -212,7 +212,7 @@ CRITERIA = {"D": di.criteria.d_optimal(), "A": di.criteria.a_optimal(), "E": di.
             "selective": di.criteria.Selective("Fc", lambda t: 0.1 * t, {"Fc": 0.1, "Fv": 1e-3}, 0.01, 0.1)}
 SIGNALS = {"bernstein": (di.signals.Bernstein(5), 1.0), "multisine": (di.signals.Multisine(3), 1.0),
            "constant": (di.signals.PiecewiseConstant(5), 1.0), "linear, free time": (di.signals.PiecewiseLinear(5), (0.5, 1.0)),
-           "chirp, free time": (di.signals.Chirp(0.5, 5), (0.5, 1.0))}
+           "chirp, free time": (di.signals.Chirp(0.5, 5), (0.5, 1.0)), "binary": (di.signals.Binary(4), 1.0)}
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)

@@ -136,8 +136,7 @@ def test_names_of_experiments_in_memory_must_differ():
 
 
 def test_every_key_of_a_fleet_file_is_explained():
-    from dynident.io.problem_file.fleet_schema import FleetTable
-    from dynident.io.problem_file.schema import RecordTable
+    from dynident.io.problem_file.schema import FleetTable, RecordTable
 
     page = (Path(__file__).parents[2] / "docs" / "reference" / "fleet_file.md").read_text(encoding="utf-8")
     missing = [key for key in {*FleetTable.model_fields, *RecordTable.model_fields} if f"`{key}`" not in page]

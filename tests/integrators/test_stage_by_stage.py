@@ -9,8 +9,8 @@ import pytest
 
 import dynident as di
 from dynident.codegen import compiler
-from dynident.codegen.band_order import band_order
 from dynident.codegen.c_source import LARGE, LARGE_LINES, QUICK, flags_by_size
+from dynident.codegen.sparse_jacobian import band_order
 from dynident.integrators import INTEGRATORS, PAPER_VARIANTS, integrator_named
 from dynident.integrators.grid import grid_of
 from dynident.integrators.propagation import CompiledPropagator, propagator_for

@@ -112,29 +112,36 @@ def test_tdms_waveforms_bring_their_times_along_and_others_name_a_channel(tdms):
         di.read_table(tdms, time="t", outputs={"y": "name"})
 
 
-def write_bag(path, storage):
-    rosbags = pytest.importorskip("rosbags.rosbag2", reason="rosbags brings 25 MB and is too heavy for the dev extra")
-    from rosbags.typesys import Stores, get_typestore
-
-    store = get_typestore(Stores.ROS2_HUMBLE)
+def write_bag(opened, store, serialize, sequence=()):
+    """Joint states with a stamp, whose names change places, and commands without one."""
     joints, header, stamp, number = (store.types[name] for name in (
         "sensor_msgs/msg/JointState", "std_msgs/msg/Header", "builtin_interfaces/msg/Time", "std_msgs/msg/Float64"))
-    with rosbags.Writer(path, version=9, storage_plugin=storage) as bag:
+    with opened as bag:
         states = bag.add_connection("/joint_states", joints.__msgtype__, typestore=store)
         command = bag.add_connection("/cmd", number.__msgtype__, typestore=store)
         for k in range(10):
             now = 1_700_000_000_000_000_000 + k * 100_000_000
             names, places = (["a", "b"], [0.1 * k, 1.0]) if k % 2 else (["b", "a"], [1.0, 0.1 * k])
-            message = joints(header(stamp(now // 10**9, now % 10**9), ""), names, np.array(places), np.zeros(2), np.zeros(0))
-            bag.write(states, now + 3_000_000, store.serialize_cdr(message, joints.__msgtype__))
+            at = header(*sequence, stamp(now // 10**9, now % 10**9), "")
+            bag.write(states, now + 3_000_000, serialize(joints(at, names, np.array(places), np.zeros(2), np.zeros(0)),
+                                                         joints.__msgtype__))
             if k % 3 == 0:
-                bag.write(command, now - 50_000_000, store.serialize_cdr(number(float(k)), number.__msgtype__))
+                bag.write(command, now - 50_000_000, serialize(number(float(k)), number.__msgtype__))
 
 
-@pytest.fixture(params=["mcap", "sqlite3"])
+@pytest.fixture(params=["mcap", "sqlite3", "ros 1"])
 def bag(request, tmp_path):
     rosbags = pytest.importorskip("rosbags.rosbag2", reason="rosbags brings 25 MB and is too heavy for the dev extra")
-    write_bag(tmp_path / "bag", getattr(rosbags.StoragePlugin, request.param.upper()))
+    from rosbags.rosbag1 import Writer as FirstWriter
+    from rosbags.typesys import Stores, get_typestore
+
+    if request.param == "ros 1":
+        store = get_typestore(Stores.ROS1_NOETIC)
+        write_bag(FirstWriter(tmp_path / "run.bag"), store, store.serialize_ros1, sequence=(0,))
+        return tmp_path / "run.bag"
+    store = get_typestore(Stores.ROS2_HUMBLE)
+    storage = getattr(rosbags.StoragePlugin, request.param.upper())
+    write_bag(rosbags.Writer(tmp_path / "bag", version=9, storage_plugin=storage), store, store.serialize_cdr)
     (file,) = [path for path in (tmp_path / "bag").iterdir() if path.suffix in (".mcap", ".db3")]
     return file
 

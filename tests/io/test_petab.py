@@ -14,8 +14,7 @@ import pytest
 
 import dynident as di
 from dynident.cli import main
-from dynident.io.petab.mathml import MathReader
-from dynident.io.petab.sbml import read_sbml, safe_name
+from dynident.io.petab.sbml import MathReader, read_sbml, safe_name
 from dynident.io.petab.tables import formula, read_rows
 
 yaml = pytest.importorskip("yaml")
@@ -172,3 +171,56 @@ def test_formulas_of_observables(text, value):
 def test_names_that_our_equations_reserve_are_changed():
     assert [safe_name(name) for name in ("t", "exp", "_J1", "lambda", "k1")] == ["t_", "exp_", "n_J1", "lambda_", "k1"]
     assert MathReader(safe_name, {}).name("pi") == "pi_"
+
+
+ASSIGNED = """<sbml xmlns="http://www.sbml.org/sbml/level3/version1/core" level="3" version="1"><model>
+<listOfCompartments><compartment id="V" size="1" constant="true"/></listOfCompartments>
+<listOfSpecies><species id="S" compartment="V" initialConcentration="2" hasOnlySubstanceUnits="false"
+boundaryCondition="false"/><species id="total" compartment="V" hasOnlySubstanceUnits="false" boundaryCondition="true"/>
+</listOfSpecies>
+<listOfParameters><parameter id="k" value="1"/><parameter id="idle" value="1"/><parameter id="fast" value="0"/>
+</listOfParameters>
+<listOfRules><assignmentRule variable="total"><math xmlns="http://www.w3.org/1998/Math/MathML"><apply><times/><cn>3</cn><ci>S</ci>
+</apply></math></assignmentRule><assignmentRule variable="nothing"><math xmlns="http://www.w3.org/1998/Math/MathML"><cn>0</cn></math>
+</assignmentRule><assignmentRule variable="unseen"><math xmlns="http://www.w3.org/1998/Math/MathML"><ci>nothing</ci></math>
+</assignmentRule></listOfRules>
+<listOfInitialAssignments><initialAssignment symbol="fast"><math xmlns="http://www.w3.org/1998/Math/MathML"><apply><times/>
+<ci>k</ci><ci>S</ci></apply></math></initialAssignment></listOfInitialAssignments>
+<listOfReactions><reaction id="flow"><listOfReactants><speciesReference species="S"/></listOfReactants>
+<listOfProducts><speciesReference species="total"/></listOfProducts><kineticLaw><math
+xmlns="http://www.w3.org/1998/Math/MathML"><apply><plus/><apply><apply><times/><ci>fast</ci><ci>S</ci></apply></apply>
+<apply><times/><ci>idle</ci><ci>nothing</ci></apply></apply></math></kineticLaw></reaction></listOfReactions></model></sbml>"""
+
+
+def written_problem(folder: Path, condition: str = "conditionId\nc\n") -> Path:
+    """A problem whose noise has the observable's own scale in it, and a parameter that is called as a placeholder would be."""
+    (folder / "model.xml").write_text(ASSIGNED)
+    (folder / "conditions.tsv").write_text(condition)
+    (folder / "observables.tsv").write_text(
+        "observableId\tobservableFormula\tnoiseFormula\n"
+        "y\tobservableParameter1_y*total\tnoiseParameter1 + noiseParameter1_y*observableParameter1_y*total\n")
+    (folder / "measurements.tsv").write_text(
+        "observableId\tsimulationConditionId\tmeasurement\ttime\tobservableParameters\tnoiseParameters\n"
+        "y\tc\t4\t0.5\tscale\t0.1\ny\tc\t2\t1\tscale\t0.1\n")
+    rows = ("k\tlog10\t0.01\t100\t0.4\t1", "idle\tlin\t0\t9\t1\t0", "scale\tlin\t0\t9\t1.5\t0",
+            "noiseParameter1\tlin\t0\t9\t0.2\t0")
+    (folder / "parameters.tsv").write_text("parameterId\tparameterScale\tlowerBound\tupperBound\tnominalValue\testimate\n"
+                                           + "\n".join(rows) + "\n")
+    (folder / "problem.yaml").write_text(
+        "format_version: 1\nparameter_file: parameters.tsv\nproblems:\n- sbml_files: [model.xml]\n  condition_files: "
+        "[conditions.tsv]\n  observable_files: [observables.tsv]\n  measurement_files: [measurements.tsv]\n")
+    return folder / "problem.yaml"
+
+
+def test_parameters_set_at_the_begin_rules_of_boundary_species_and_the_noise_of_a_scaled_observable(tmp_path):
+    found = at_nominal(di.read_petab(written_problem(tmp_path)))
+    y = 1.5 * 3 * 2 * np.exp(-0.4 * 2 * np.array([0.5, 1.0]))  # fast = k*S(0)
+    std = 0.2 + 0.1 * y
+    by_hand = -0.5 * np.sum(((y - [4, 2]) / std) ** 2 + np.log(2 * np.pi * std**2))
+    assert found.log_likelihood == pytest.approx(by_hand, rel=1e-7)
+
+
+def test_a_parameter_set_to_a_first_value_that_conditions_change_is_refused(tmp_path):
+    file = written_problem(tmp_path, "conditionId\tS\nc\t2\n")
+    with pytest.raises(di.NotSupported, match="'fast' is set to the first value of 'S', which differs between conditions"):
+        di.read_petab(file)

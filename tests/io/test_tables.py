@@ -4,6 +4,7 @@ import datetime
 import gzip
 import re
 import sys
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -206,6 +207,21 @@ def test_mat_7_3_of_another_writer_is_read(tmp_path):
     run = read_mat(path, time="t", inputs={"u": "s.u"}, outputs={"y": "X[1]"})
     np.testing.assert_array_equal(run.inputs["u"], INPUT)
     np.testing.assert_array_equal(run.outputs["y"], OUTPUT)
+
+
+@pytest.mark.parametrize("name", ["testdouble_6.5.1_GLNX86.mat", "testdouble_7.4_GLNX86.mat", "testhdf5_7.4_GLNX86.mat"])
+def test_files_that_matlab_itself_wrote_are_read(name):
+    """The row vector 0:pi/4:2*pi, saved by MATLAB 6.5, 7.4 and 7.4 as version 7.3; the files come with SciPy's tests."""
+    import scipy.io.matlab
+
+    if name.startswith("testhdf5"):
+        pytest.importorskip("h5py")
+    path = Path(scipy.io.matlab.__file__).parent / "tests" / "data" / name
+    if not path.is_file():
+        pytest.skip("this SciPy came without the files of its tests")
+    run = read_mat(path, time="testdouble", outputs={"y": "testdouble"})
+    np.testing.assert_allclose(run.time, np.arange(9) * np.pi / 4, rtol=1e-15)
+    np.testing.assert_array_equal(run.outputs["y"], run.time)
 
 
 def test_hdf5_groups_compounds_and_units(tmp_path):

@@ -183,6 +183,16 @@ def test_initial_steady_is_rest_with_the_inputs_before_the_record():
         assert at(di.identify(problem, method, progress=False)) == pytest.approx([2.0, 0.7], rel=1e-5)
 
 
+def test_a_state_that_is_only_rounding_is_at_rest():
+    """C follows the flow of A to B, which is zero but for the last bit: relative to itself it never stops moving."""
+    model = di.EquationModel(states={"A": "k2*B*B - k1*A", "B": "2*k1*A - 2*k2*B*B", "C": "1e-20*(k1*A - k2*B*B) - 1e3*C"},
+                             outputs={"A": "A"})
+    first = {"A": 0.7 * 0.61**2 / 0.3, "B": 0.61}
+    record = di.Experiment([0.0, 1.0], outputs={"A": [1.0, 1.0]}, initial=di.SteadyState(initial=first))
+    problem = di.Problem(model, [record], [di.Parameter("k1", 0.3), di.Parameter("k2", 0.7)])
+    assert problem.parameters_and_initial_state(np.array([0.3, 0.7]), 0)[1] == pytest.approx([*first.values(), 0], abs=1e-7)
+
+
 def test_a_model_that_comes_to_no_rest_is_refused_by_name():
     swing = di.EquationModel(states={"q": "v", "v": "-w**2*q"}, outputs={"q": "q"})
     record = di.Experiment(T, outputs={"q": np.cos(T)}, initial=di.SteadyState(initial={"q": 1.0}))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dynident as di
-from dynident.methods.unstable_record import log_growth
+from dynident.methods.direct_loop import log_growth
 from dynident.status import StatusCode
 
 

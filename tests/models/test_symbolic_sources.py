@@ -89,6 +89,26 @@ def pendulum_by_lagrange():
     return mechanics.LagrangesMethod(kinetic - m * g * (y1 + y2), [q1, q2])
 
 
+def test_conditions_of_modes_first_states_and_noise_take_expressions():
+    v, e, a = sympy.symbols("v e a")
+    texts = di.EquationModel(states=["q", "v"], modes={"fly": di.Mode({"q": "v", "v": "-k"}, invariant="q >= 0")}, transitions=[
+        di.Transition("fly", "fly", when="q <= 0 and v <= 0", reset={"v": "-e*v"})])
+    symbols = di.EquationModel(states=["q", "v"], modes={"fly": di.Mode({Q: v, v: -K}, invariant=Q >= 0)}, transitions=[
+        di.Transition("fly", "fly", when=sympy.And(Q <= 0, sympy.Not(v > 0)), reset={v: -e * v})])
+    run = di.Experiment(np.linspace(0, 1, 21))
+    values = {"k": 9.81, "e": 0.8, "q(0)": 1.0, "v(0)": 0.0}
+    assert di.simulate(symbols, values, run).outputs["q"] == pytest.approx(di.simulate(texts, values, run).outputs["q"])
+    record = di.Experiment([0.0, 1.0], outputs={"q": [1.0, 0.5]}, initial={Q: a / K}, noise={
+        "q": di.Gaussian(0.1 + 0.1 * sympy.Abs(Q))})
+    assert record.initial == {"q": "a/k"} and record.noise["q"].std == "0.1 + 0.1*abs(q)"
+    assert di.SteadyState(initial={Q: a / K}).initial == {"q": "a/k"} and di.LogNormal(a).std == "a"
+
+
+def test_a_function_that_nobody_defines_is_no_parameter():
+    with pytest.raises(di.ProblemError, match=r"f\(q\) is a function that SymPy does not define"):
+        di.EquationModel(states={Q: -sympy.Function("f")(Q)})
+
+
 def test_lagranges_equations_are_a_model():
     lagrange = pendulum_by_lagrange()
     lagrange.form_lagranges_equations()

@@ -9,8 +9,7 @@ import dynident as di
 from dynident.papers.robot_study import fit, objective, robot_problem, robot_record
 from dynident.solvers.nlp import program_of
 from dynident.solvers.quadratic_program import QuadraticProgram, convex_matrix
-from dynident.solvers.quasi_newton import first_matrices, updated
-from dynident.solvers.sqp import Sqp
+from dynident.solvers.sqp import Sqp, bfgs_update, first_matrices
 from problems import MACHINES, gas_oil, pinene
 
 TRANSCRIPTIONS = {"single shooting": di.single_shooting(integrator="heun", substeps=2),
@@ -72,7 +71,7 @@ def test_bfgs_meets_the_secant_condition_where_curvature_is_positive_and_stays_p
     s = rng.standard_normal(4)
     local = np.append(s, 0.0)[columns[0]]
     y = np.array([3 * local[0], -local[1]])  # the first bends up, the second down
-    new = updated(B, columns, s, [np.zeros((2, 3))], [y], sized=False)[0]
+    new = bfgs_update(B, columns, s, [np.zeros((2, 3))], [y], sized=False)[0]
     assert np.allclose(new[0] @ local[0], y[0])
     assert np.all(np.linalg.eigvalsh(new[1][:2, :2]) > 0)
 

@@ -256,3 +256,28 @@ def test_no_serious_finding_of_axe_and_nothing_overflows(opened, scheme, size):
                    if one["impact"] in ("serious", "critical")]
         assert serious == [], f"step {key}"
         assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth"), f"step {key}"
+
+
+def test_the_curve_stays_in_sight_on_a_telephone_while_a_slider_moves(opened):
+    page = opened(viewport={"width": 390, "height": 844})
+    curve_is_there(page)
+    page.keyboard.press("3")
+    last = page.locator("input[type=range]").last
+    last.scroll_into_view_if_needed()
+    last.focus()
+    plot, slider = page.locator(".panel").first.bounding_box(), last.bounding_box()
+    assert plot["y"] >= 0 and plot["y"] + 100 < slider["y"] <= 844
+    assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_the_spectrum_follows_the_sliders_and_the_way_back_is_there(opened):
+    page = opened()
+    curve_is_there(page)
+    page.get_by_role("button", name="spectrum").click()
+    until(lambda: page.locator("[aria-label^='Spectrum of measured and simulated']").count() == 2, "two spectra")
+    before = page.locator("#stack").get_attribute("data-frames")
+    page.keyboard.press("3")
+    page.locator("input[type=range]").first.press("ArrowRight")
+    until(lambda: page.locator("#stack").get_attribute("data-frames") != before, "another curve")
+    page.get_by_role("button", name="signals").click()
+    curve_is_there(page)

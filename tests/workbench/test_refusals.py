@@ -9,7 +9,7 @@ import pytest
 from bench import Page, connected, running
 
 from dynident.workbench.security import LARGEST_BODY
-from dynident.workbench.static_files import FILES, palette, static_file
+from dynident.workbench.server import FILES, palette, static_file
 
 PATHS = ["/", "/app.js", "/palette.css", "/vendor/uPlot.iife.min.js", "/api/state", "/api/events", "/api/files", "/nowhere",
          "/report/x"]

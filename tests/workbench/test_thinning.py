@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dynident.workbench.thinning import Thinning
+from dynident.workbench.live import Thinning
 
 RANDOM = np.random.default_rng(4)
 

@@ -9,7 +9,7 @@ import typer
 
 from dynident.cli.common import AllowCode, AllowOutside
 
-Target = Annotated[Path | None, typer.Argument(metavar="[PROBLEM.toml|DATA.csv|FOLDER]", show_default=False, help=(
+Target = Annotated[Path | None, typer.Argument(metavar="[PROBLEM.toml|PETAB.yaml|DATA.csv|FOLDER]", show_default=False, help=(
     "What to open; without it the page lists what lies in this folder."))]
 Record = Annotated[str, typer.Option("--record", metavar="FILE", show_default=False, help=(
     "Of a fleet file, the record to open, as the fleet's page calls it."))]

@@ -69,7 +69,7 @@ def parse_arguments(known: Problem | Estimate, signal: Signal | Mapping[str, Sig
     if model.algebraic_system is not None and not model.algebraic_system.affine:
         raise NotSupported(f"design_input takes algebraic variables that enter linearly, which can be eliminated; "
                            f"'{model.algebraic[0]}' does not.")
-    faults = [*_option_faults(options), *_amplitude_faults(model.inputs, options.amplitude),
+    faults = [*option_faults(options), *_amplitude_faults(model.inputs, options.amplitude),
               *_name_faults(mode.problem, options.names)]
 
     def collect(part: Callable[..., Read], *arguments: Any) -> Read | None:
@@ -92,7 +92,8 @@ def parse_arguments(known: Problem | Estimate, signal: Signal | Mapping[str, Sig
     return ParsedDesign(mode, signals, chosen, (*mode.constraints, *read), options)
 
 
-def _option_faults(options: DesignOptions) -> list[str]:
+def option_faults(options: DesignOptions) -> list[str]:
+    """What is wrong with the options by themselves."""
     faults = [f"{name} = {value!r}; give a whole number from 1 on." for name, value in (
         ("records", options.records), ("samples", options.samples), ("starts", options.starts),
         ("max_iterations", options.max_iterations)) if not is_whole(value) or value < 1]

@@ -12,16 +12,16 @@ import numpy as np
 from scipy.optimize import linprog
 
 from dynident._util.progress import Tell, reporter
-from dynident.design.argument_checks import DesignOptions, parse_arguments
+from dynident.design.argument_checks import DesignOptions, ParsedDesign, option_faults, parse_arguments
 from dynident.design.constraints import constraint_uses
-from dynident.design.criteria import Criterion
-from dynident.design.design_problem import DesignProblem, build_design_problem, refuse_unidentifiable
+from dynident.design.criteria import Criterion, OptimalityCriterion
+from dynident.design.design_problem import DesignProblem, build_design_problem, planned_sampling, refuse_unidentifiable
 from dynident.design.nlp import embed_sensitivities
-from dynident.design.optimize import Candidate, DesignState, optimize_design, progress_line
+from dynident.design.optimize import Candidate, DesignState, Report, optimize_design, progress_line
 from dynident.design.plan import Plan, PlannedRecord
 from dynident.design.prior_information import UNIFORM, PriorInformation, problem_of
-from dynident.design.signals import SIGNALS, Signal
-from dynident.errors import ProblemError, did_you_mean
+from dynident.design.signals import SIGNALS, Signal, default_shapes, shape_label
+from dynident.errors import NotConverged, ProblemError, did_you_mean
 from dynident.estimate.estimate import Estimate
 from dynident.problem.noise import Bounded, Noise
 from dynident.problem.problem import Problem
@@ -32,7 +32,7 @@ NOISE_DRAWS = 5  # over which the predicted set width is averaged
 NOISE_SEED = 1
 
 
-def design_input(known: Problem | Estimate, signal: Signal | Mapping[str, Signal],
+def design_input(known: Problem | Estimate, signal: Signal | Mapping[str, Signal] | Sequence[Signal] | None = None,
                  criterion: Criterion | str | None = None, constraints: Sequence[str] = (), *,
                  terminal_constraints: Sequence[str] = (),
                  duration: float | tuple[float, float] | None = None, sample_time: float | None = None,
@@ -49,8 +49,10 @@ def design_input(known: Problem | Estimate, signal: Signal | Mapping[str, Signal
     ----------
     known : Problem or Estimate
         What is known now; an estimate is better, since the design is made at its values.
-    signal : signal or mapping of str to signal
-        Shape of the input, or of each input by name; from `di.signals`.
+    signal : signal, mapping of str to signal, or sequence of signals, optional
+        Shape of the input, or of each input by name; from `di.signals`. Of several, each is tried for all inputs, and the plan
+        says which won and by how much; unless given, piecewise constant and linear inputs, a Bernstein polynomial, a sum
+        of sines and a binary signal with free switching times.
     criterion : criterion or str, optional
         What counts: "D" unless given, "A", "E", "modified_E", "std:NAME", or an object from `di.criteria`.
     constraints : sequence of str, default ()
@@ -114,12 +116,74 @@ def design_input(known: Problem | Estimate, signal: Signal | Mapping[str, Signal
     began = clock.perf_counter()
     options = DesignOptions(duration, sample_time, initial, parameters, records, robust, box, samples, use_records, amplitude,
                             mode, starts, seed, max_iterations)
-    parsed = parse_arguments(known, signal, criterion, constraints, terminal_constraints, options)
+    shapes = _shapes(known, signal, options)
+    parsed = [parse_arguments(known, shape, criterion, constraints, terminal_constraints, options) for shape in shapes]
     with reporter(progress, progress_line) as report:
-        problem = build_design_problem(parsed)
-        refuse_unidentifiable(problem)
-        state = optimize_design(problem, report)
-        return build_plan(problem, state, clock.perf_counter() - began)
+        if len(parsed) == 1:
+            return _plan_of(parsed[0], report, began)
+        return best_of_shapes(parsed, report, began)
+
+
+def _shapes(known: Problem | Estimate, signal: Signal | Mapping[str, Signal] | Sequence[Signal] | None, options: DesignOptions
+            ) -> Sequence[Signal | Mapping[str, Signal]]:
+    if signal is None:
+        option_errors = option_faults(options)
+        if option_errors:
+            raise ProblemError(option_errors)
+        return default_shapes(planned_sampling(problem_of(known), options)[2])
+    if isinstance(signal, Sequence) and not isinstance(signal, str):
+        if not signal:
+            raise ProblemError("signal = []; give at least one shape of di.signals, or none at all to try the usual ones.")
+        return signal
+    return [signal]  # type: ignore[list-item]
+
+
+def _plan_of(parsed: ParsedDesign, report: Report, began: float) -> Plan:
+    problem = build_design_problem(parsed)
+    refuse_unidentifiable(problem)
+    state = optimize_design(problem, report)
+    return build_plan(problem, state, clock.perf_counter() - began)
+
+
+def best_of_shapes(parsed: Sequence[ParsedDesign], report: Report, began: float) -> Plan:
+    """The plan of lowest cost among shapes of the input; says by how much it is better than the next one."""
+    plans: dict[str, Plan] = {}
+    refusals: dict[str, NotConverged] = {}
+    for own in parsed:
+        label = shape_label(own.signals)
+        try:
+            plans[label] = _plan_of(own, lambda at, label=label: report(replace(at, shape=label)), began)  # type: ignore[misc]
+        except NotConverged as error:
+            refusals[label] = error
+        except KeyboardInterrupt:
+            if not plans:
+                raise
+            break
+        if plans and plans[next(reversed(plans))].interrupted:
+            break
+    if not plans:
+        raise next(iter(refusals.values()))
+    costs = {**{label: plan.cost for label, plan in plans.items()}, **dict.fromkeys(refusals, float("inf"))}
+    best, stopped = min(plans.values(), key=lambda plan: plan.cost), len(costs) < len(parsed)
+    note = _shape_note(parsed[0].criterion, best.shape, costs)
+    return replace(best, shapes=costs, notes=(note, *best.notes), interrupted=best.interrupted or stopped,
+                   converged=best.converged and not stopped, times={"search": clock.perf_counter() - began},
+                   counts={**best.counts, "shapes": len(costs)})
+
+
+def _shape_note(criterion: Criterion, best: str, costs: Mapping[str, float]) -> str:
+    """Which shape won, and by how much."""
+    others = {label: cost for label, cost in costs.items() if label != best}
+    said = [f"{label} {_worse(criterion, cost, costs[best])}" for label, cost in sorted(others.items(), key=lambda own: own[1])]
+    return f"Of {len(costs)} shapes of the input {best} is best" + (f"; {', '.join(said)}." if said else ".")
+
+
+def _worse(criterion: Criterion, cost: float, best: float) -> str:
+    if not np.isfinite(cost):
+        return "met not all constraints"
+    if isinstance(criterion, OptimalityCriterion):  # the logarithm of a standard deviation
+        return f"is {100 * np.expm1(cost - best):.3g} % worse"
+    return f"costs {cost:.4g} instead of {best:.4g}"
 
 
 # the [design] table of a problem file
@@ -133,9 +197,11 @@ def plan_from_table(known: Problem | Estimate, table: Mapping[str, Any], progres
 def check_table(known: Problem | Estimate, table: Mapping[str, Any]) -> None:
     """Raise what is wrong with a [design] table, as far as that can be seen without any fit."""
     given = _arguments(known, table)
-    main = (given.pop("signal"), given.pop("criterion", None), given.pop("constraints", ()),
-            given.pop("terminal_constraints", ()))
-    parse_arguments(known, *main, DesignOptions(**given))
+    signal, main = given.pop("signal"), (given.pop("criterion", None), given.pop("constraints", ()),
+                                         given.pop("terminal_constraints", ()))
+    options = DesignOptions(**given)
+    for shape in _shapes(known, signal, options):
+        parse_arguments(known, shape, *main, options)
 
 
 def _arguments(known: Problem | Estimate, table: Mapping[str, Any]) -> dict[str, Any]:
@@ -148,7 +214,11 @@ def _arguments(known: Problem | Estimate, table: Mapping[str, Any]) -> dict[str,
     return options | {"signal": _signals(options.get("signal"), problem_of(known).model.inputs)}
 
 
-def _signals(given: Any, inputs: tuple[str, ...]) -> Signal | dict[str, Signal]:
+def _signals(given: Any, inputs: tuple[str, ...]) -> Signal | dict[str, Signal] | list[Signal] | None:
+    if given is None or given == "auto":
+        return None
+    if isinstance(given, list):
+        return [signal_from(own) for own in given]
     if isinstance(given, Mapping) and "kind" not in given:
         return {str(name): signal_from(own) for name, own in given.items()}
     return dict.fromkeys(inputs, signal_from(given))
@@ -191,7 +261,8 @@ def build_plan(problem: DesignProblem, state: DesignState, seconds: float) -> Pl
         width_before=width_before, width_after=width_after,
         counts={"starts": len(state.optima), "evaluations": sum(own.evaluations for own in state.optima),
                 "coefficients": c.size, "scenarios": len(problem.scenarios)},
-        times={"search": seconds}, units={u.name: u.unit for u in prior.problem.unknowns})
+        times={"search": seconds}, units={u.name: u.unit for u in prior.problem.unknowns},
+        shape=shape_label(problem.inputs.signals))
 
 
 def _on_the_true_grid(problem: DesignProblem, best: Candidate) -> tuple[DesignProblem, np.ndarray]:

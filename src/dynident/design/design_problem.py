@@ -20,9 +20,10 @@ from dynident.design.criteria import Criterion
 from dynident.design.guard_constraints import ModeConstraint
 from dynident.design.prior_information import PriorInformation, RecordLayout, prior_information
 from dynident.design.sensitivity_simulation import InputTrajectory, PlannedSimulation, planned_simulation
-from dynident.design.signals import Signal
+from dynident.design.signals import Binary, Signal
 from dynident.errors import ProblemError, did_you_mean
 from dynident.models.equations import EquationModel
+from dynident.problem.problem import Problem
 from dynident.verbs.structural_identifiability import structure_of
 
 MIN_SAMPLES = 3  # of a record: fewer have no rate to look at
@@ -98,12 +99,11 @@ def build_design_problem(parsed: ParsedDesign) -> DesignProblem:
     mode, options = parsed.mode, parsed.options
     assert isinstance(mode.problem.model, EquationModel)  # parse_arguments takes no other
     last = mode.problem.experiments[-1]
-    time = np.asarray(last.time, float)
-    step = float(f"{np.median(np.diff(time)):.9g}") if options.sample_time is None else float(options.sample_time)
-    durations = _durations(options, float(time[-1] - time[0]), step)
-    ranges = {name: _input_range(parsed, name) for name in parsed.signals}
-    samples = round(durations[1] / step) + 1
-    faults = signal_faults(parsed.signals, samples, step)
+    durations, step, samples = planned_sampling(mode.problem, options)
+    signals = {name: own.sampled(samples) if isinstance(own, Binary) else own for name, own in parsed.signals.items()}
+    parsed = replace(parsed, signals=signals)
+    ranges = {name: _input_range(parsed, name) for name in signals}
+    faults = signal_faults(signals, samples, step)
     if faults:
         raise ProblemError(faults)
     layout = RecordLayout(options.records, samples, step, {n: s.hold for n, s in parsed.signals.items()},
@@ -116,6 +116,14 @@ def build_design_problem(parsed: ParsedDesign) -> DesignProblem:
     return DesignProblem(mode, mode.problem.model, parsed.criterion, parsed.constraints, layout, prior,
                          _simulation(parsed, mode.problem.model, inputs, prior), of_interest, scenarios, ranges, scale, bounds,
                          durations, options, rng.bit_generator.state)
+
+
+def planned_sampling(problem: Problem, options: DesignOptions) -> tuple[tuple[float, float], float, int]:
+    """Shortest and longest duration, the sample time, and how many samples the longest record has."""
+    time = np.asarray(problem.experiments[-1].time, float)
+    step = float(f"{np.median(np.diff(time)):.9g}") if options.sample_time is None else float(options.sample_time)
+    durations = _durations(options, float(time[-1] - time[0]), step)
+    return durations, step, round(durations[1] / step) + 1
 
 
 def _durations(options: DesignOptions, last: float, step: float) -> tuple[float, float]:
@@ -135,7 +143,7 @@ def _input_range(parsed: ParsedDesign, name: str) -> tuple[float, float]:
     known = input_range(parsed.constraints, name)
     if given is not None:
         return (known[0] if known else 0.0), float(given)
-    if known is None and signal.names and not signal.constraints():
+    if known is None and signal.names and not any(own.everywhere for own in signal.constraints()):
         raise ProblemError(f"Nothing limits the input '{name}', and a larger one always tells more. Give a constraint "
                            f"such as \"abs({name}) <= 1\", or amplitude=... where other constraints hold it.")
     return known if known else (0.0, 1.0)

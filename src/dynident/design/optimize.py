@@ -41,6 +41,7 @@ class DesignProgress:
     tightening: bool  # constraints are being kept between the samples, too
     evaluations: int  # inputs simulated with their sensitivities so far
     cost: float  # of the input that was just tried
+    shape: str = ""  # of the input, where several are tried
 
 
 Report = Callable[[DesignProgress], object]
@@ -49,6 +50,7 @@ Report = Callable[[DesignProgress], object]
 def progress_line(progress: DesignProgress, seconds: float) -> str:
     """The line on a terminal or in a log."""
     where = "constraints between the samples" if progress.tightening else f"start {progress.start} of {progress.starts}"
+    where = f"{progress.shape}: {where}" if progress.shape else where
     return f"{where}  {progress.evaluations} inputs tried  cost {progress.cost:.4g}  {seconds:.1f} s"
 
 

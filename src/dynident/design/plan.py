@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynident._util import hooks
-from dynident._util.short_repr import short_text
+from dynident._util.data_classes import short_text
 from dynident.errors import ProblemError
 from dynident.estimate.estimate import Estimate
 from dynident.problem.experiment import Experiment
@@ -133,6 +133,10 @@ class Plan:
         Seconds by part of the work.
     units : mapping of str to str
         By signal and parameter.
+    shape : str
+        Of the input, and how many coefficients it has.
+    shapes : mapping of str to float
+        The cost by shape, where several were tried; infinite for one that met no constraint.
 
     Examples
     --------
@@ -163,6 +167,8 @@ class Plan:
     counts: Mapping[str, int] = field(default_factory=dict)
     times: Mapping[str, float] = field(default_factory=dict)
     units: Mapping[str, str] = field(default_factory=dict)
+    shape: str = ""  # of the input
+    shapes: Mapping[str, float] = field(default_factory=dict)  # cost by shape that was tried; infinite where none was found
 
     @property
     def record(self) -> PlannedRecord:

@@ -14,9 +14,9 @@ Examples
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, runtime_checkable
 
 import casadi as ca
 import numpy as np
@@ -199,6 +199,52 @@ class Chirp:
 
 
 @dataclass(frozen=True)
+class Binary:
+    """Two levels with free switching times: a pseudo-random binary signal (PRBS) whose switches are chosen, not drawn.
+
+    The controller holds each sample; a switch within a sample period is the mean of both levels in it, as far as it goes.
+    """
+
+    switches: int = 12
+    hold: str = "zero"
+    period: float = 0.0  # a sample period as a share of the record; set by the design
+
+    def __post_init__(self) -> None:
+        _check_hold(self.hold)
+        _at_least(1, self.switches, "switches")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return ("first_level", "second_level", *(f"switch{k}" for k in range(self.switches)))
+
+    def formula(self, tau: ca.SX, duration: ca.SX, c: ca.SX) -> ca.SX:
+        """Switching times are in normalised time."""
+        width = self.period or 1e-9
+        passed = _sum((-1) ** k * ca.fmin(1, ca.fmax(0, (tau - c[2 + k]) / width + 1)) for k in range(self.switches))
+        return c[0] + (c[1] - c[0]) * passed
+
+    def bounds(self, centre: float, half_width: float) -> tuple[np.ndarray, np.ndarray]:
+        low, high = centre - half_width, centre + half_width
+        return (np.array([low, low, *[0.0] * self.switches]), np.array([high, high, *[1.0] * self.switches]))
+
+    def draw(self, centre: float, half_width: float, rng: np.random.Generator) -> np.ndarray:
+        side = rng.choice([-1.0, 1.0])
+        return np.array([centre - side * half_width, centre + side * half_width, *np.sort(rng.uniform(0, 1, self.switches))])
+
+    def constraints(self) -> Sequence[SignalConstraint]:
+        """Switches keep their order."""
+        def gap(k: int) -> Callable[[ca.SX, ca.SX, ca.SX], ca.SX]:
+            return lambda tau, duration, c: c[3 + k] - c[2 + k]
+
+        return tuple(SignalConstraint(f"switch{k} before switch{k + 1}", gap(k), 0.0, 1.0, everywhere=False)
+                     for k in range(self.switches - 1))
+
+    def sampled(self, samples: int) -> Binary:
+        """The same for a record of so many samples."""
+        return replace(self, period=1 / (samples - 1))
+
+
+@dataclass(frozen=True)
 class MotionProfile:
     """A motion from rest to rest with limited jerk: stretches of constant jerk, integrated up to what the input is.
 
@@ -280,7 +326,28 @@ class Given:
 ORDERS = {"acceleration": 1, "velocity": 2, "position": 3}  # how often the jerk is integrated
 SIGNALS: dict[str, type] = {"bernstein": Bernstein, "piecewise_constant": PiecewiseConstant,
                             "piecewise_linear": PiecewiseLinear, "multisine": Multisine, "chirp": Chirp,
-                            "motion_profile": MotionProfile, "given": Given}
+                            "binary": Binary, "motion_profile": MotionProfile, "given": Given}
+MOST_PIECES, MOST_ORDER, MOST_HARMONICS = 20, 10, 8
+
+
+def default_shapes(samples: int) -> tuple[Signal, ...]:
+    """One signal of each kind, with about as many coefficients each as a record of so many samples can use."""
+    pieces = max(2, min(MOST_PIECES, samples // 2))
+    return (PiecewiseConstant(pieces), PiecewiseLinear(pieces), Bernstein(min(MOST_ORDER, pieces)),
+            Multisine(max(1, min(MOST_HARMONICS, pieces // 2)), mean=True), Binary(max(1, min(pieces - 2, MOST_PIECES - 4))))
+
+
+def shape_label(signals: Mapping[str, Signal]) -> str:
+    """What a plan calls a shape: its kind and how many coefficients it has; of each input where they differ."""
+    labels = {name: f"{_kind(signal)} ({len(signal.names)} coefficients)" for name, signal in signals.items()
+              if signal.names}
+    if len(set(labels.values())) <= 1:
+        return next(iter(labels.values()), "given")
+    return ", ".join(f"{name}: {label}" for name, label in labels.items())
+
+
+def _kind(signal: Any) -> str:
+    return next((kind.replace("_", " ") for kind, own in SIGNALS.items() if type(signal) is own), type(signal).__name__)
 
 
 def _check_hold(hold: str) -> None:

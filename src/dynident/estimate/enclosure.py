@@ -19,6 +19,7 @@ class Refutation:
     experiment: str
     time: float  # of the first sample that nothing explains together with those before it
     inflation: float | None = None  # by how much, at least, every radius must grow; None: not computed
+    max_outliers: int = 0  # samples that were allowed to be wrong
 
     @property
     def sentence(self) -> str:
@@ -26,7 +27,8 @@ class Refutation:
         if self.inflation is not None and np.isfinite(self.inflation):
             more = f" Every bound on the errors would have to be at least {self.inflation:.3g} times as wide."
         return (f"From t = {self.time:g} in {self.experiment} on, no value inside of the given bounds explains the data: "
-                f"the model or a bound is refuted.{more}")
+                f"the model or a bound is refuted.{more} inflate=\"auto\" finds the smallest bounds on the errors that leave "
+                f"something, max_outliers={self.max_outliers + 1} the values that explain all but so many samples.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +61,8 @@ class Enclosure(Uncertainty):
     feasible: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))  # (unknowns, points) that are known to fit
     feasible_by: str = ""  # how that is known, in words
     max_outliers: int = 0  # samples that were allowed to be wrong
+    inflation: float = 1.0  # by which every bound on the errors was widened
+    refuted_as_given: Refutation | None = None  # where they were widened because nothing fitted before
     refutation: Refutation | None = None
     bands: tuple[Band, ...] = ()
     fixed: Mapping[str, float] = field(default_factory=dict)
@@ -81,9 +85,21 @@ class Enclosure(Uncertainty):
             return ("Nothing is left of the first box. If no measurement error exceeds its bound, the model is wrong for "
                     f"every value in it; if the model is right, a bound is not. {self._rests_on}")
         but = f" in all but {self.max_outliers} samples" if self.max_outliers else ""
+        bound = "its bound" if self.inflation == 1 else f"{self.inflation:.4g} times its bound"
         return ("Outside of these bounds no value explains the data, if the model is right and no measurement error "
-                f"exceeds its bound{but}. Inside, nothing is said about what is likelier. {self._rests_on}"
-                f"{self.feasible_sentence}")
+                f"exceeds {bound}{but}. Inside, nothing is said about what is likelier. {self.inflation_sentence}"
+                f"{self._rests_on}{self.feasible_sentence}")
+
+    @property
+    def inflation_sentence(self) -> str:
+        """Why the bounds on the errors were widened, and what was proved of narrower ones; nothing where they were not."""
+        given = self.refuted_as_given
+        if given is None:
+            return ""
+        least = f"; with {given.inflation:.4g} times their width nothing fits either, as is proved" if (
+            given.inflation or 1) > 1 else ""
+        return (f"With the bounds as given nothing fits from t = {given.time:g} in {given.experiment} on{least}: the model or "
+                "a bound is wrong, and here the bounds are taken to be. ")
 
     @property
     def _rests_on(self) -> str:

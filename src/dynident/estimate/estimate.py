@@ -11,8 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from dynident._util import hooks
-from dynident._util.data_frame import data_frame
-from dynident._util.short_repr import short_fields, short_text
+from dynident._util.data_classes import data_frame, short_fields, short_text
 from dynident.estimate.filter_result import FilterResult
 from dynident.estimate.robot_result import BaseParameter, RobotResult
 from dynident.estimate.smoother_result import SmootherResult

@@ -22,8 +22,9 @@ from dynident.fleet.shared_parameters import SharedParameterSolver
 from dynident.fleet.store import FILE, FleetStore
 from dynident.fleet.task import FAILED, TaskResult, fit_record
 from dynident.fmu.stepping_compiled import stepping_library
-from dynident.io.problem_file.fleet_schema import FleetFileTable, FleetTable
-from dynident.io.problem_file.read import Reader, parse_file, validate_table
+from dynident.io.problem_file.faults import validate_table
+from dynident.io.problem_file.read import Reader, parse_file
+from dynident.io.problem_file.schema import FleetFileTable, FleetTable
 from dynident.models.equations import EquationModel
 from dynident.parallel.process_pool import PoolExecutor, describe, is_transient
 from dynident.parallel.tasks import TaskOutcome, as_completed

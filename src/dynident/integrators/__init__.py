@@ -1,4 +1,4 @@
-"""ONE STEP, ONE RECORD: explicit, symplectic, implicit, adaptive schemes; adding one is an entry there and a name here."""
+"""ONE STEP, ONE RECORD: explicit, symplectic, implicit, adaptive, multistep; a new one is an entry there, a name here."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from dynident.errors import ProblemError, did_you_mean
 from dynident.integrators.adaptive import CVODES, RADAU5
 from dynident.integrators.explicit import EULER, HEUN, RUNGE_KUTTA, SIMPSON
 from dynident.integrators.implicit import GAUSS_LEGENDRE, HERMITE_SIMPSON, RADAU, TRAPEZOID, gauss_legendre, radau
-from dynident.integrators.scheme import Integrator
+from dynident.integrators.multistep import ADAMS_MOULTON, BDF2
+from dynident.integrators.scheme import AnyIntegrator, Integrator, Multistep
 from dynident.integrators.symplectic import LEAPFROG, SYMPLECTIC_EULER
 
 INTEGRATORS: tuple[Integrator, ...] = (
     EULER, HEUN, SIMPSON, RUNGE_KUTTA, SYMPLECTIC_EULER, LEAPFROG, TRAPEZOID, HERMITE_SIMPSON,
     GAUSS_LEGENDRE, RADAU, RADAU5, CVODES)
+MULTISTEP: tuple[Multistep, ...] = (BDF2, ADAMS_MOULTON)  # for full discretization alone
 PAPER_VARIANTS = {"leapfrog_printed": "dynident.papers.leapfrog_printed:LEAPFROG_PRINTED"}  # loaded when asked for
 OF_CHOSEN_DEGREE = {"gauss_legendre": gauss_legendre, "radau": radau}
 HIGHEST_DEGREE = 7  # beyond it the weights lose digits, and nobody needs the order
@@ -35,5 +37,14 @@ def integrator_named(name: str, degree: int | None = None) -> Integrator:
     for variant, place in PAPER_VARIANTS.items():
         if variant == name:
             return resolve_name(place)
+    if name in (scheme.name for scheme in MULTISTEP):
+        raise ProblemError(f"'{name}' reaches back over two steps, which only full discretization has at hand; use "
+                           f'full_discretization(integrator="{name}"), or a one-step scheme here.')
     known = [*(i.name for i in INTEGRATORS), *PAPER_VARIANTS]
     raise ProblemError(f"There is no integrator '{name}'.{did_you_mean(name, known)}")
+
+
+def discretization_scheme(name: str, degree: int | None = None) -> AnyIntegrator:
+    """For full discretization: multistep schemes too."""
+    known = {scheme.name: scheme for scheme in MULTISTEP}
+    return known[name] if name in known and degree is None else integrator_named(name, degree)

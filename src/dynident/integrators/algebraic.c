@@ -237,28 +237,24 @@ INLINE void rate(double t, const double *x, const double *u, Parameters m, doubl
   else no_value(k, NX);
 }
 
+/* A function `name`: the value of `function` (`rows` numbers) and its eliminated Jacobian (`entries`), by x or by x and free p. */
+#define ELIMINATED(name, function, AT, width, rows, entries) \
+  INLINE void name(double t, const double *x, const double *u, Parameters m, double *value, double *J) { \
+    double direct[SIZE(AT##_DIRECTS)], by_z[SIZE(AT##_LINKS)], G[SIZE(NG)], D[NA * (width)]; \
+    const double *arg[5] = {&t, x, m->z, u, m->p}; \
+    double *res[4] = {value, direct, by_z, G}; \
+    if (!solve_algebraic(t, x, u, m)) { no_value(value, rows); no_value(J, entries); return; } \
+    function(arg, res, 0, 0, 0); \
+    implicit_derivative(m, G, width, D); \
+    chained(AT##_PLACES, direct, by_z, D, width, J); \
+  }
+
 #if WITH_RATE_X
-INLINE void rate_x(double t, const double *x, const double *u, Parameters m, double *k, double *J) {
-  double direct[SIZE(RATE_DIRECTS)], by_z[SIZE(RATE_LINKS)], G[SIZE(NG)], D[NA * NX];
-  const double *arg[5] = {&t, x, m->z, u, m->p};
-  double *res[4] = {k, direct, by_z, G};
-  if (!solve_algebraic(t, x, u, m)) { no_value(k, NX); no_value(J, NJ); return; }
-  dyn_motion_x(arg, res, 0, 0, 0);
-  implicit_derivative(m, G, NX, D);
-  chained(RATE_PLACES, direct, by_z, D, NX, J);
-}
+ELIMINATED(rate_x, dyn_motion_x, RATE, NX, NX, NJ)
 #endif
 
 #if DERIVATIVES
-INLINE void rate_q(double t, const double *x, const double *u, Parameters m, double *k, double *J) {
-  double direct[SIZE(RATE_DIRECTS)], by_z[SIZE(RATE_LINKS)], G[SIZE(NG)], D[NA * (NX + NF)];
-  const double *arg[5] = {&t, x, m->z, u, m->p};
-  double *res[4] = {k, direct, by_z, G};
-  if (!solve_algebraic(t, x, u, m)) { no_value(k, NX); no_value(J, NJQ); return; }
-  dyn_motion_q(arg, res, 0, 0, 0);
-  implicit_derivative(m, G, NX + NF, D);
-  chained(RATE_PLACES, direct, by_z, D, NX + NF, J);
-}
+ELIMINATED(rate_q, dyn_motion_q, RATE, NX + NF, NX, NJQ)
 #endif
 
 #if OUTPUT_Z
@@ -270,14 +266,6 @@ INLINE void outputs_at(double t, const double *x, const double *u, Parameters m,
 }
 
 #if DERIVATIVES
-INLINE void outputs_at_q(double t, const double *x, const double *u, Parameters m, double *y, double *J) {
-  double direct[SIZE(OUTPUT_DIRECTS)], by_z[SIZE(OUTPUT_LINKS)], G[SIZE(NG)], D[NA * (NX + NF)];
-  const double *arg[5] = {&t, x, m->z, u, m->p};
-  double *res[4] = {y, direct, by_z, G};
-  if (!solve_algebraic(t, x, u, m)) { no_value(y, NY); no_value(J, NYQ); return; }
-  dyn_seen_q(arg, res, 0, 0, 0);
-  implicit_derivative(m, G, NX + NF, D);
-  chained(OUTPUT_PLACES, direct, by_z, D, NX + NF, J);
-}
+ELIMINATED(outputs_at_q, dyn_seen_q, OUTPUT, NX + NF, NY, NYQ)
 #endif
 #endif

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import casadi as ca
 import numpy as np
 
-from dynident.codegen.row_products import SparseJacobian, int_table
+from dynident.codegen.sparse_jacobian import SparseJacobian, int_table
 from dynident.integrators.step_functions import symbols
 from dynident.models.algebraic import AlgebraicSystem
 from dynident.models.equations import EquationModel

@@ -13,7 +13,7 @@ from dynident.codegen.pointers import address, addresses
 from dynident.errors import SimulationDiverged
 from dynident.integrators.grid import Grid
 from dynident.integrators.propagation import LOST, CompiledPropagator, propagator_for
-from dynident.integrators.scheme import Explicit, Implicit
+from dynident.integrators.scheme import Explicit, Implicit, Multistep
 from dynident.models.algebraic import no_solution
 from dynident.models.equations import EquationModel
 
@@ -43,8 +43,12 @@ class Collocator(Protocol):
             reuse: CollocationDefects | None = None) -> CollocationDefects: ...
 
 
-def collocator_for(model: EquationModel, integrator: Explicit | Implicit, free: tuple[int, ...]) -> Collocator:
+def collocator_for(model: EquationModel, integrator: Explicit | Implicit | Multistep, free: tuple[int, ...]) -> Collocator:
     """The fastest that this machine can have; compiled, it is the same library as the march."""
+    if isinstance(integrator, Multistep):
+        from dynident.integrators.multistep_propagation import MultistepCollocator
+
+        return MultistepCollocator(model, integrator, free)
     march = propagator_for(model, integrator, free)
     if isinstance(march, CompiledPropagator):
         return CompiledCollocator(march, stage_unknowns(model, integrator))
@@ -53,7 +57,7 @@ def collocator_for(model: EquationModel, integrator: Explicit | Implicit, free: 
     return InterpretedCollocator(model, integrator, free)
 
 
-def stage_unknowns(model: EquationModel, integrator: Explicit | Implicit) -> int:
+def stage_unknowns(model: EquationModel, integrator: Explicit | Implicit | Multistep) -> int:
     return integrator.stages * len(model.states) if isinstance(integrator, Implicit) else 0
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from dynident.errors import SimulationDiverged
 from dynident.integrators.grid import Grid
 from dynident.integrators.propagation import Propagation, Propagator, propagator_for
-from dynident.integrators.scheme import Integrator
+from dynident.integrators.scheme import AnyIntegrator
 from dynident.models.delay import MovingGridModel
 from dynident.models.equations import EquationModel
 
@@ -21,7 +21,7 @@ NEAREST_NODES = 1e-9  # of a sampling interval: how close a shifted node may sta
 class DelayedPropagator:
     """The propagator of the model without delays, on a grid that is made anew for each value of the dead times."""
 
-    def __init__(self, model: EquationModel, integrator: Integrator, free: tuple[int, ...], derivatives: bool):
+    def __init__(self, model: EquationModel, integrator: AnyIntegrator, free: tuple[int, ...], derivatives: bool):
         self.model, self.sizes = model, (len(model.states), len(model.inputs), len(model.outputs), len(free))
         p = ca.SX.sym("p", len(model.parameters))
         dead_times = ca.vertcat(*(delay.dead_time(p) for delay in model.delays))

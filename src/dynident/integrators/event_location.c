@@ -4,8 +4,10 @@
 #include <math.h>
 #include <string.h>
 
+#if !ADAPTIVE
 #define NQ (NX + NF)
 #define SIZE(n) ((n) > 0 ? (n) : 1)
+#endif
 #define MOST_EVENTS 100     /* in one step; more means that the transitions leave no time between them */
 #define SETTLED 1e-14       /* of a step: how closely an event is located */
 #define AT_ONCE 1e-9        /* of a step: what changes sign within this time does so now: it is the border just crossed,
@@ -14,7 +16,7 @@
 #define MET 1e-6            /* of a state's size: segments that end and begin this close follow one motion, in one mode */
 #define SMALLEST_PART 45    /* halvings of a step in search of a place before the event */
 
-enum { FINE = 0, NOT_FINITE = 1, TOO_MANY = 2, NO_MODE = 3, TOUCHED = 4, UNDEFINED = 5 };
+enum { FINE = 0, NOT_FINITE = 1, TOO_MANY = 2, NO_MODE = 3, TOUCHED = 4, UNDEFINED = 5, NO_STEP = 6 };
 
 typedef struct {
   const double *t, *u, *du, *p; /* of the interval */
@@ -24,8 +26,18 @@ typedef struct {
   double x[NX], S[NX * NQ], T[NQ];
   double g[NG], slope[NG];      /* margins of the transitions out of the mode, and how fast they grow */
   unsigned char held[NG];       /* transitions back to the mode itself whose condition held at a fresh begin */
+#if ADAPTIVE
+  const double *u_end;          /* inputs at the end of the interval */
+  Walk *walk;                   /* the steps of radau5, and the mode in which they are */
+  double counted;               /* since where in the interval events are counted */
+#endif
 } Place;
 
+#if ADAPTIVE
+static void step_to(const Place *at, double s1, double *next, double *phi) {
+  modal_step(*at->t, at->s, s1, at->x, at->u, at->du, at->walk, next, phi);
+}
+#else
 static int finite_all(const double *v, int n) {
   int i;
   for (i = 0; i < n; i++) if (!isfinite(v[i])) return 0;
@@ -37,6 +49,7 @@ static void step_to(const Place *at, double s1, double *next, double *phi) {
   double *res[2] = {next, phi};
   (phi ? STEP_JAC : STEP)[at->mode](arg, res, 0, 0, 0);
 }
+#endif
 
 static void margins(const Place *at, double s, const double *x, double *g, double *slope) {
   const double *arg[6] = {at->t, &s, x, at->u, at->du, at->p};

@@ -12,6 +12,7 @@
      RESET[transition], RESET_JAC            -> new x, its derivative by (x, free p, s)
      dyn_possible   (t, x, u, p)             -> per mode 1 where it is possible, else 0
      dyn_out, dyn_out_jac as in propagation.c
+   Where ADAPTIVE is 1, steps are those of radau5 and their lengths its choice: radau5_events.c has the step instead of STEP.
    Matrices from these functions stand column by column; S stands row by row.
 
    Let s* be the time of an event. Its derivative follows from the margin g being zero on the way:
@@ -36,6 +37,40 @@ static void carry(const double *phi, int rows, const double *S, const double *T,
   }
 }
 
+#if ADAPTIVE
+/* Steps begin anew: those before say nothing about the rates behind. */
+static void anew(Place *at) {
+  Radau *radau = &at->walk->radau;
+  at->walk->modal.mode = at->mode;
+  at->walk->modal.p = at->p;
+  at->walk->known = at->walk->tried.refused = 0;
+  radau->newton.length = radau->h = radau->h_before = 0;
+  radau->spare += STEPS_PER_INTERVAL;
+}
+
+#define COUNTED 1e-3 /* of an interval: within this time MOST_EVENTS are too many */
+
+/* The end of a step that meets the tolerance, with its stages in at->walk; no number where there is none. */
+static double chosen_end(Place *at, double length) {
+  Walk *walk = at->walk;
+  walk->modal.du = at->du;
+  walk->known = 0;
+  for (; walk->radau.spare > 0; walk->radau.spare--) {
+    const int found = radau_attempt(*at->t, length, at->s, at->x, at->u, at->u_end, &walk->modal, &walk->tried, &walk->radau);
+    double s1;
+    if (found == LOST_WAY) break;
+    if (found == REFUSED) continue;
+    s1 = walk->tried.whole ? length : at->s + walk->tried.h;
+    walk->tried.h = s1 - at->s; /* as it is rounded */
+    walk->from = at->s;
+    walk->known = 1;
+    at->step = walk->tried.h;
+    return s1;
+  }
+  return NAN;
+}
+#endif
+
 /* Take a transition at the place where we are; the states and their sensitivities jump. */
 static void jump(Place *at, int transition, int sens) {
   double next[NX], by[NX * (NQ + 1)], D[NX * NQ];
@@ -49,6 +84,9 @@ static void jump(Place *at, int transition, int sens) {
   memcpy(at->x, next, sizeof next);
   if (at->mode != TARGET[transition]) memset(at->held, 0, sizeof at->held);
   at->mode = TARGET[transition];
+#if ADAPTIVE
+  anew(at);
+#endif
   at->last = transition;
   at->events++;
 }
@@ -115,10 +153,10 @@ static int pass(Place *at, double s1, int transition, int sens) {
   return at->events > MOST_EVENTS ? TOO_MANY : FINE;
 }
 
-/* Advance to s1 through all events on the way. */
+/* Advance to s1 through all events on the way; where steps are chosen, only to the first of them. */
 static int advance(Place *at, double s1, int sens) {
   double next[NX], phi[NX * (NQ + 2)];
-  at->events = 0;
+  if (!ADAPTIVE) at->events = 0;
   do {
     double low = at->s, high = s1, g_low, g_high, g[NG], slope[NG];
     int which = -1, lost = -1, parts, why, finite;
@@ -145,6 +183,9 @@ static int advance(Place *at, double s1, int sens) {
         memcpy(at->S, D, sizeof D);
         memset(at->T, 0, sizeof at->T);
       }
+#if ADAPTIVE
+      radau_accept(&at->walk->tried, at->x, &at->walk->radau);
+#endif
       memcpy(at->x, next, sizeof next);
       memcpy(at->g, g, sizeof g);
       memcpy(at->slope, slope, sizeof slope);
@@ -161,7 +202,8 @@ static int advance(Place *at, double s1, int sens) {
     why = pass(at, low, which, sens);
     if (why == FINE) why = settle(at, sens);
     if (why != FINE) return why;
-  } while (at->s < s1);
+  } while (!ADAPTIVE && at->s < s1);
+  if (at->s < s1) return FINE;
   /* the event fell on s1; a step of no length brings the sensitivities from the event's time to s1 */
   if (sens) {
     double D[NX * NQ];
@@ -218,9 +260,24 @@ static int interval(Place *at, double length, int count, int sens, int *mode) {
   at->step = length / count;
   at->events = 0;
   memset(at->T, 0, sizeof at->T);
+#if ADAPTIVE
+  at->walk->modal.du = at->du;
+  at->counted = 0;
+  radau_enter(at->x, &at->walk->radau);
+  (void)m;
+#endif
   why = settle(at, sens);
   *mode = at->mode;
+#if ADAPTIVE
+  while (why == FINE && at->s < length) {
+    const double s1 = chosen_end(at, length);
+    if (!(s1 > at->s)) return NO_STEP;
+    why = advance(at, s1, sens);
+    if (at->s > at->counted + COUNTED * length) { at->counted = at->s; at->events = 0; }
+  }
+#else
   for (m = 1; m <= count && why == FINE; m++) why = advance(at, m == count ? length : m * at->step, sens);
+#endif
   return why;
 }
 
@@ -249,7 +306,12 @@ static int segment(Place *at, const Record *r, long long *k, long long last, int
   double du[SIZE(NU)];
   int a, why;
   for (a = 0; a < NX * NQ; a++) at->S[a] = a / NQ == a % NQ;
+#if ADAPTIVE
+  radau_begin(&at->walk->radau);
+  anew(at);
+#endif
   for (;; ++*k) {
+    int jumped = 0;
     const double length = *k < last ? r->t[*k + 1] - r->t[*k] : 0;
     at->t = r->t + *k;
     at->s = 0;
@@ -262,6 +324,11 @@ static int segment(Place *at, const Record *r, long long *k, long long last, int
     at->u = r->u_begin + *k * NU;
     at->du = du;
     for (a = 0; a < NU; a++) du[a] = (r->u_end[*k * NU + a] - r->u_begin[*k * NU + a]) / length;
+#if ADAPTIVE
+    at->u_end = r->u_end + *k * NU;
+    for (a = 0; a < NU; a++) jumped = jumped || (*k > 0 && at->u[a] != r->u_end[(*k - 1) * NU + a]);
+    if (jumped) at->walk->radau.newton.length = 0; /* as in propagation.c */
+#endif
     why = interval(at, length, r->substeps[*k], sens, r->M + *k);
     if (why != FINE) return why;
   }
@@ -277,6 +344,13 @@ long long dynident_events(long long segments, const long long *first, const doub
   Place at;
   double largest[NX] = {0};
   long long i, k;
+#if ADAPTIVE
+  Walk walk;
+  double *work = malloc(sizeof(double) * RADAU_WORK);
+  if (!work) { report[0] = NOT_FINITE; report[1] = *t; report[2] = -1; return 0; }
+  radau_memory(&walk.radau, work);
+  at.walk = &walk;
+#endif
   at.p = p;
   at.mode = at.last = -1;
   for (i = 0; i < segments * NX; i++) largest[i % NX] = fmax(largest[i % NX], fabs(nodes[i]));
@@ -295,10 +369,13 @@ long long dynident_events(long long segments, const long long *first, const doub
       report[0] = why;
       report[1] = *at.t + at.s;
       report[2] = at.last;
-      return k;
+      break;
     }
     memcpy(X_end + i * NX, at.x, sizeof at.x);
     if (sens) memcpy(S_end + i * NX * NQ, at.S, sizeof at.S);
   }
-  return -1;
+#if ADAPTIVE
+  free(work);
+#endif
+  return i < segments ? k : -1;
 }

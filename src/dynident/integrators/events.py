@@ -2,7 +2,7 @@
 
 A step of the scheme ends where a transition begins to hold; that place is located by shorter and shorter steps of the
 same scheme, to 1e-14 of a step. The loop itself is `integrators/events.c` behind `event_location.c`, with the formulas;
-`events_interpreted.py` is the same without a compiler.
+`events_interpreted.py` is the same without a compiler. Steps are those of an explicit scheme, or those that `radau5` chooses.
 """
 
 from __future__ import annotations
@@ -13,18 +13,24 @@ import hashlib
 import casadi as ca
 import numpy as np
 
-from dynident.codegen.c_source import QUICK, c_source, kernel_text
+from dynident.codegen.c_source import QUICK, c_source, kernel_text, static_source
 from dynident.codegen.compiler import load_library, remembered
 from dynident.codegen.pointers import address, addresses
 from dynident.errors import NotSupported, SimulationDiverged
 from dynident.integrators.grid import Grid
-from dynident.integrators.propagation import FRONT, Propagation, Propagator, allocate
-from dynident.integrators.scheme import Explicit, Integrator, StepFunction
+from dynident.integrators.mode_functions import mode_rates
+from dynident.integrators.propagation import FRONT, NO_WAY, Propagation, Propagator, allocate
+from dynident.integrators.rate_functions import STEP_TEXTS
+from dynident.integrators.scheme import Adaptive, Explicit, Integrator, StepFunction
 from dynident.integrators.step_functions import dense_function, output_functions, symbols
 from dynident.models.equations import EquationModel
 
 LOOP = "integrators/event_location.c", "integrators/events.c"
-NOT_FINITE, TOO_MANY, NO_MODE, TOUCHED, UNDEFINED = 1, 2, 3, 4, 5  # why a march ended early, as in events.c
+RATES = "integrators/mode_rates.c"
+ADAPTIVE_LOOP = "integrators/radau5.c", "integrators/radau5_events.c", *LOOP
+TEXTS = FRONT, "sparse_algebra.c", RATES, *STEP_TEXTS, *ADAPTIVE_LOOP
+ARRAYS = "step", "step_jac", "guards", "entry", "guard_jac", "reset", "reset_jac"
+NOT_FINITE, TOO_MANY, NO_MODE, TOUCHED, UNDEFINED, NO_STEP = 1, 2, 3, 4, 5, 6  # why a march ended early, as in events.c
 
 
 def event_propagator_for(model: EquationModel, integrator: Integrator, free: tuple[int, ...]) -> Propagator:
@@ -33,23 +39,34 @@ def event_propagator_for(model: EquationModel, integrator: Integrator, free: tup
     compiled = _compiled(recipe)
     if compiled is not None:
         return compiled
+    return interpreted_events(recipe)
+
+
+def interpreted_events(recipe: EventPropagatorKey) -> Propagator:
+    """The same march without a compiler."""
+    if isinstance(recipe.integrator, Adaptive):
+        from dynident.integrators.radau5_events_interpreted import InterpretedRadauEvents
+
+        return InterpretedRadauEvents(recipe)
     from dynident.integrators.events_interpreted import InterpretedEventPropagator
 
     return InterpretedEventPropagator(recipe)
 
 
-def require_events(integrator: Integrator) -> Explicit:
+def require_events(integrator: Integrator) -> Explicit | Adaptive:
     """The scheme, if it can end a step at an event."""
-    if not isinstance(integrator, Explicit) or integrator.position_velocity:
-        raise NotSupported(f"'{integrator.name}' cannot follow the modes of a hybrid model: to end a step at an event "
-                           "takes an explicit scheme for any model. Use runge_kutta, simpson, heun or euler.")
-    return integrator
+    if isinstance(integrator, Explicit) and not integrator.position_velocity:
+        return integrator
+    if isinstance(integrator, Adaptive) and not integrator.plugin:
+        return integrator
+    raise NotSupported(f"'{integrator.name}' cannot follow the modes of a hybrid model: to end a step at an event "
+                       "takes radau5 or an explicit scheme for any model. Use radau5, runge_kutta, simpson, heun or euler.")
 
 
 class EventPropagatorKey:
     """A model, a scheme and the free parameters; equal where their content is."""
 
-    def __init__(self, model: EquationModel, integrator: Explicit, free: tuple[int, ...]):
+    def __init__(self, model: EquationModel, integrator: Explicit | Adaptive, free: tuple[int, ...]):
         self.model, self.integrator, self.free = model, integrator, free
         self.key = f"{model.content_hash()} {integrator.name} {free}"
         self.sizes = (len(model.states), len(model.inputs), len(model.outputs), len(free))
@@ -71,20 +88,20 @@ class EventPropagatorKey:
         place, span = [t, begin, x, u, du, p], [t, begin, end, x, u, du, p]
         q = ca.vertcat(x, p[list(self.free), 0], begin)  # what a derivative is taken by
         here = t + begin, x, u + begin * du, p
-        made: dict[str, list[ca.Function]] = {name: [] for name in (
-            "step", "step_jac", "guards", "entry", "guard_jac", "reset", "reset_jac")}
+        made: dict[str, list[ca.Function]] = {name: [] for name in ARRAYS}
 
         def add(name: str, arguments: list[ca.SX], results: list[ca.SX]) -> None:
             made[name].append(dense_function(f"dyn_{name}_{len(made[name])}", arguments, results))
 
         for name, leaving in zip(model.modes, self.leaving, strict=True):
             rate = model.mode(name).rate
-            after = self.integrator.next_state(
-                StepFunction(rate, t + begin, end - begin, x, u + begin * du, u + end * du, p))
+            if isinstance(self.integrator, Explicit):
+                after = self.integrator.next_state(
+                    StepFunction(rate, t + begin, end - begin, x, u + begin * du, u + end * du, p))
+                add("step", span, [after])
+                add("step_jac", span, [after, ca.jacobian(after, ca.vertcat(q, end))])
             guards = ca.vertcat(*[model.transitions[k].guard(*here) for k in leaving]) if leaving else ca.SX(-1)
             slopes = ca.jtimes(guards, x, rate(*here)) + ca.jacobian(guards, begin)
-            add("step", span, [after])
-            add("step_jac", span, [after, ca.jacobian(after, ca.vertcat(q, end))])
             add("guards", place, [guards])
             add("entry", place, [guards, slopes])
         for each in model.transitions:
@@ -100,7 +117,7 @@ class EventPropagatorKey:
 
 @remembered(maxsize=64)
 def _compiled(recipe: EventPropagatorKey) -> CompiledEventPropagator | None:
-    ours = hashlib.sha256(kernel_text(FRONT, *LOOP).encode()).hexdigest()
+    ours = hashlib.sha256(kernel_text(*TEXTS).encode()).hexdigest()
     library = load_library(f"events {ours} casadi {ca.__version__} {recipe.key}", lambda: _source(recipe), QUICK)  # type: ignore[attr-defined]
     return None if library is None else CompiledEventPropagator(recipe, library)
 
@@ -111,16 +128,22 @@ def _source(recipe: EventPropagatorKey) -> str:
     most = max(1, *(len(leaving) for leaving in recipe.leaving))
     sizes = {"NX": len(model.states), "NU": len(model.inputs), "NP": len(model.parameters), "NF": len(recipe.free),
              "NY": len(model.outputs), "NM": len(model.modes), "NT": max(1, len(model.transitions)), "NG": most}
-    lines = [f"#define {name} {size}" for name, size in sizes.items()]
+    rates = mode_rates(model, recipe.free) if isinstance(recipe.integrator, Adaptive) else None
+    arrays = {name: made[name] for name in ARRAYS} | (rates.functions if rates else {})
+    functions = [f for group in (made | arrays).values() for f in group]
+    lines = [f"#define {name} {size}" for name, size in (sizes | (rates.sizes() if rates else {"ADAPTIVE": 0})).items()]
     lines.append("typedef int (*evaluator)(const casadi_real **, casadi_real **, casadi_int *, casadi_real *, int);")
-    lines += [f"static const evaluator {name.upper()}[] = {{{', '.join(f.name() for f in made[name]) or '0'}}};"
-              for name in ("step", "step_jac", "guards", "entry", "guard_jac", "reset", "reset_jac")]
+    lines += [f"static const evaluator {name.upper()}[] = {{{', '.join(f.name() for f in group) or '0'}}};"
+              for name, group in arrays.items()]
     padded = [leaving + [-1] * (most - len(leaving)) for leaving in recipe.leaving]
     lines.append(f"static const int COUNT[] = {_braces(len(leaving) for leaving in recipe.leaving)};")
     lines.append(f"static const int LEAVING[][NG] = {{{', '.join(_braces(row) for row in padded)}}};")
     lines.append(f"static const int TARGET[] = {_braces(recipe.targets or [-1])};")
-    functions = [f for group in made.values() for f in group]
-    return "\n".join([kernel_text(FRONT), c_source(functions), *lines, kernel_text(*LOOP)])
+    if rates is None:
+        return "\n".join([kernel_text(FRONT), c_source(functions), *lines, kernel_text(*LOOP)])
+    chosen = f"#define RELATIVE_TOLERANCE {recipe.integrator.relative_tolerance!r}"  # type: ignore[union-attr]
+    return "\n".join([kernel_text(FRONT), static_source(functions), *lines, chosen, kernel_text("sparse_algebra.c", RATES),
+                      rates.stage_source(), kernel_text(*STEP_TEXTS, *ADAPTIVE_LOOP)])
 
 
 def _braces(numbers: object) -> str:
@@ -168,5 +191,6 @@ def event_error(model: EquationModel, why: int, time: float, node: int, last: in
                  "experiment begins)",
         TOUCHED: f"the condition of {said} is touched but not crossed (the result has no derivative there)",
         UNDEFINED: f"the condition \"{taken.when if taken else ''}\" of {said} is no longer a number (write it so that "
-                   "it has a value on both sides of its border)"}
+                   "it has a value on both sides of its border)",
+        NO_STEP: NO_WAY}
     return SimulationDiverged(time, node, what=what[why])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import casadi as ca
@@ -18,14 +18,14 @@ from dynident.tolerances import EVENT_AT_ONCE, EVENT_TIME, SAME_MOTION
 MOST_EVENTS, MOST_LOOKS, SMALLEST_PART = 100, 200, 45  # as in event_location.c, with its reasons
 
 
-class _Ended(Exception):
+class Ended(Exception):
     """The propagation cannot go on; `why` is one of the reasons of events.c."""
 
     def __init__(self, why: int):
         self.why = why
 
 
-class _Evaluator:
+class Evaluator:
     """A function that reads and writes memory of its own: a tenth of the time of a plain call."""
 
     def __init__(self, function: ca.Function):
@@ -53,17 +53,19 @@ class InterpretedEventPropagator:
 
     def __init__(self, recipe: EventPropagatorKey):
         self.recipe = recipe
-        self.made = {name: [_Evaluator(f) for f in group] for name, group in recipe.functions().items()}
+        self.segment: Callable[..., InterpretedSegment] = InterpretedSegment
+        self.made = {name: [Evaluator(f) for f in group] for name, group in recipe.functions().items()}
 
     def run(self, grid: Grid, first: np.ndarray, nodes: np.ndarray, p: np.ndarray, sensitivities: bool,
             reuse: Propagation | None = None) -> Propagation:
         out = allocate(grid, len(first) - 1, self.recipe.sizes, sensitivities, reuse, modes=True)
-        walk = _InterpretedSegment(self.recipe, self.made, grid, p, sensitivities)
+        walk = self.segment(self.recipe, self.made, grid, p, sensitivities)
         largest = np.max(np.abs(nodes), axis=0)
         for i, (begin, end) in enumerate(itertools.pairwise(first)):
             k = int(begin)
             try:
                 walk.begin(k, nodes[i], i == 0, largest)
+                walk.restart()
                 for k in range(int(begin), int(end)):
                     walk.look(k, out)
                     walk.interval(k, out)
@@ -71,8 +73,8 @@ class InterpretedEventPropagator:
                     k = int(end)
                     walk.look(k, out)
                 elif not np.all(np.isfinite(walk.x)):
-                    raise _Ended(NOT_FINITE)
-            except _Ended as ended:
+                    raise Ended(NOT_FINITE)
+            except Ended as ended:
                 time = float(grid.time[k]) + walk.s
                 raise event_error(self.recipe.model, ended.why, time, k, walk.last, nodes[i]) from None
             out.end_states[i] = walk.x
@@ -81,10 +83,10 @@ class InterpretedEventPropagator:
         return out
 
 
-class _InterpretedSegment:
+class InterpretedSegment:
     """Where the march is: mode, state, sensitivities, and the derivative T of the time at which the step began."""
 
-    def __init__(self, recipe: EventPropagatorKey, made: dict[str, list[_Evaluator]], grid: Grid, p: np.ndarray, sens: bool):
+    def __init__(self, recipe: EventPropagatorKey, made: dict[str, list[Evaluator]], grid: Grid, p: np.ndarray, sens: bool):
         self.recipe, self.made, self.grid, self.p, self.sens = recipe, made, grid, p, sens
         self.nx, nq = recipe.sizes[0], recipe.sizes[0] + recipe.sizes[3]
         self.x, self.S, self.T = np.zeros(self.nx), np.eye(self.nx, nq), np.zeros(nq)
@@ -105,7 +107,7 @@ class _InterpretedSegment:
         possible = np.flatnonzero(self.made["possible"][0]([
             self.grid.time[k], self.x, self.grid.u_node[k], self.p])[0] > 0.5)
         if not possible.size and first:
-            raise _Ended(NO_MODE)
+            raise Ended(NO_MODE)
         self.enter(int(possible[0]) if possible.size and self.mode not in possible else self.mode)
 
     def enter(self, mode: int) -> None:
@@ -114,7 +116,7 @@ class _InterpretedSegment:
     def look(self, k: int, out: Propagation) -> None:
         self.s = 0.0
         if not np.all(np.isfinite(self.x)):
-            raise _Ended(NOT_FINITE)
+            raise Ended(NOT_FINITE)
         assert out.modes is not None
         out.states[k], out.modes[k] = self.x, self.mode
         if not self.grid.output_mask[k]:
@@ -126,7 +128,7 @@ class _InterpretedSegment:
             out.jacobian[k] = by[0][:, :self.nx] @ self.S
             out.jacobian[k][:, self.nx:] += by[0][:, self.nx:]
         if not (np.all(np.isfinite(y)) and (out.jacobian is None or np.all(np.isfinite(out.jacobian[k])))):
-            raise _Ended(NOT_FINITE)
+            raise Ended(NOT_FINITE)
 
     def interval(self, k: int, out: Propagation) -> None:
         assert out.modes is not None
@@ -137,8 +139,21 @@ class _InterpretedSegment:
         self.T[:] = 0
         self.settle()
         out.modes[k] = self.mode
+        self.march(k, length, count)
+
+    def march(self, k: int, length: float, count: int) -> None:
+        """From the begin of an interval to its end."""
         for m in range(1, count + 1):
-            self.advance(length if m == count else m * self.step)
+            self.events = 0
+            end = length if m == count else m * self.step
+            while not self.advance(end):
+                pass
+
+    def restart(self) -> None:
+        """Steps begin anew; those of a formula know of no others."""
+
+    def accepted(self) -> None:
+        """A step was taken as a whole."""
 
     # the pieces of a step, named as in events.c
 
@@ -201,9 +216,10 @@ class _InterpretedSegment:
         self.x, self.last = x.ravel(), transition
         if self.mode != self.recipe.targets[transition]:
             self.enter(self.recipe.targets[transition])
+        self.restart()
         self.events += 1
         if self.events > MOST_EVENTS:
-            raise _Ended(TOO_MANY)
+            raise Ended(TOO_MANY)
 
     def stays(self, g: np.ndarray, slope: np.ndarray) -> np.ndarray:
         return g + EVENT_AT_ONCE * self.step * slope > 0
@@ -211,7 +227,7 @@ class _InterpretedSegment:
     def settle(self) -> None:
         while True:
             if not np.all(np.isfinite(self.x)):
-                raise _Ended(NOT_FINITE)
+                raise Ended(NOT_FINITE)
             self.g, self.slope = self.margins(self.s, self.x)
             leaving = self.recipe.leaving[self.mode]
             if self.fresh and leaving:
@@ -224,7 +240,7 @@ class _InterpretedSegment:
         self.fresh = False
         if self.undefined(self.g) >= 0 and self.undefined_behind(self.s):
             self.last = self.undefined(self.g)
-            raise _Ended(UNDEFINED)
+            raise Ended(UNDEFINED)
 
     def grows_anew(self) -> bool:
         self.held = self.held & (self.g > 0)
@@ -283,7 +299,7 @@ class _InterpretedSegment:
             by = self.here("guard_jac", transition, s1, self.x)[1]
             speed = float(by[0, -1] + by[0, :self.nx] @ self.speed)
             if not abs(speed) > 0:
-                raise _Ended(TOUCHED)
+                raise Ended(TOUCHED)
             self.T = -self.carry(by, self.S, np.zeros_like(self.T))[0] / speed
             self.S = self.S + np.outer(self.speed, self.T)
         self.s = s1
@@ -296,25 +312,22 @@ class _InterpretedSegment:
             largest, which = self.best_of(g)
             return (s1, largest, which) if largest > 0 else self.peak(s1, g, slope)
         if not self.recipe.leaving[self.mode]:
-            raise _Ended(NOT_FINITE)
+            raise Ended(NOT_FINITE)
         high, largest, which, lost = self.brink(s1)
         if not largest > 0 and not finite:
-            raise _Ended(NOT_FINITE)
+            raise Ended(NOT_FINITE)
         if not largest > 0 and (high < s1 or self.undefined_behind(s1)):
             self.s, self.last = high, lost
-            raise _Ended(UNDEFINED)
+            raise Ended(UNDEFINED)
         return high, largest, which
 
-    def advance(self, s1: float) -> None:
-        self.events, anew = 0, False
-        while True:
-            x, *by = self.after(s1, self.sens)
-            g, slope = self.margins(s1, x)
-            high, g_high, which = self.high_end(s1, x, g, slope)
-            if not g_high > 0:
-                self.g, self.slope = g, slope
-                anew = self.grows_anew()
-                break
+    def advance(self, s1: float) -> bool:
+        """To s1, or to the first event before it; whether s1 was reached."""
+        x, *by = self.after(s1, self.sens)
+        g, slope = self.margins(s1, x)
+        high, g_high, which = self.high_end(s1, x, g, slope)
+        anew = False
+        if g_high > 0:
             low, (g_low, _) = self.s, self.best_of(self.g)
             for parts in range(1, SMALLEST_PART + 1):
                 if not g_low > 0:
@@ -324,12 +337,17 @@ class _InterpretedSegment:
             event, which = (low, which) if g_low > 0 else self.located(low, g_low, high, g_high, which)
             self.cross(event, self.first_at(event, which))
             self.settle()
-            if not self.s < s1:
-                x, *by = self.after(s1, self.sens)  # of no length: brings the sensitivities to the time s1
-                break
+            if self.s < s1:
+                return False
+            x, *by = self.after(s1, self.sens)  # of no length: brings the sensitivities to the time s1
+        else:
+            self.accepted()
+            self.g, self.slope = g, slope
+            anew = self.grows_anew()
         self.x, self.s = x.ravel(), s1
         if self.sens:
             self.S = self.carry(by[0], self.S, self.T)
             self.T[:] = 0
         if anew:
             self.settle()
+        return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from dataclasses import replace
 from typing import Any
 
 import casadi as ca
@@ -11,13 +12,14 @@ import numpy as np
 from dynident.errors import SimulationDiverged
 from dynident.integrators.adaptive import RADAU5
 from dynident.integrators.grid import Grid
-from dynident.integrators.propagation import propagator_for
+from dynident.integrators.propagation import Propagation, propagator_for
 from dynident.models.equations import EquationModel
 from dynident.problem.experiment import Experiment
-from dynident.tolerances import REST_TOLERANCE
+from dynident.tolerances import REST_ROUNDING, REST_TOLERANCE
 
 FIRST_WAIT = 1e-2  # of the record's length: how long the model is left alone first, on its way to rest
 DECADES = 12  # each wait is ten times the one before
+LEAST_WAITS = 8  # a million times the first: who is at rest after them is at rest
 KEPT = 4  # states of rest that are remembered: a fit asks for the same values with and without derivatives
 
 
@@ -108,14 +110,10 @@ class RestState:
             p[i] = value
         x = self.begin.copy()
         x[self.formulas.states] = self.formulas.values(p)
-        first, nx = np.array([0, self.grid.nodes - 1]), x.size
-        try:
-            out = propagator_for(self.model, RADAU5, free).run(self.grid, first, x[None], p, bool(free))
-        except SimulationDiverged as bad:
-            raise SimulationDiverged(np.nan, 0, what=f"the model comes to no rest before the record: {bad}") from None
+        out, nx = self._waited(x, p, free, self.grid), x.size
         size = np.max(np.abs(out.states), axis=0)
         moved = np.abs(out.states[-1] - out.states[-2])
-        if np.any(late := moved > REST_TOLERANCE * size):
+        if np.any(late := moved > np.maximum(REST_TOLERANCE * size, REST_ROUNDING * size.max())):
             raise SimulationDiverged(np.nan, 0, what="the model comes to no rest before the record: "
                                      f"'{self.model.states[int(np.argmax(late))]}' still moves")
         slope = np.zeros((nx, len(free)))
@@ -125,6 +123,22 @@ class RestState:
             begin[self.formulas.states] = self.formulas.slopes(p, free)
             slope = (out.end_jacobian[0][:, nx:] + out.end_jacobian[0][:, :nx] @ begin) * own
         return out.states[-1].copy(), slope
+
+
+    def _waited(self, x: np.ndarray, p: np.ndarray, free: tuple[int, ...], grid: Grid) -> Propagation:
+        """The way to rest; where rounding piles up in the longest waits, those before them, which are long enough."""
+        try:
+            return propagator_for(self.model, RADAU5, free).run(grid, np.array([0, grid.nodes - 1]), x[None], p, bool(free))
+        except SimulationDiverged as bad:
+            if bad.node <= LEAST_WAITS or bad.node > grid.nodes - 1:
+                raise SimulationDiverged(np.nan, 0, what=f"the model comes to no rest before the record: {bad}") from None
+            return self._waited(x, p, free, _shorter(grid, bad.node))
+
+
+def _shorter(grid: Grid, nodes: int) -> Grid:
+    """The first nodes alone."""
+    return replace(grid, time=grid.time[:nodes], substeps=grid.substeps[:nodes - 1], u_begin=grid.u_begin[:nodes - 1],
+                   u_end=grid.u_end[:nodes - 1], u_node=grid.u_node[:nodes], output_mask=grid.output_mask[:nodes])
 
 
 def _waiting(model: EquationModel, experiment: Experiment) -> Grid:

@@ -19,7 +19,7 @@
 #define NEWTON_SIZE (NZ * BAND_WIDTH(NZ, NEWTON_KL, NEWTON_KU))
 #define PLACE(r, i) (FULL ? (i) * NX + (r) : ORDER[r] * STAGES + (i))
 #define NEST_SIZE (NESTED ? (RATES + 2) * NX * NZ + 2 * NZ * NZ : 0)
-#define WIDEST PADDED(NQ + 1)
+#define WIDEST PADDED(NQ + (MODAL ? 2 : 1)) /* of a step through events: by its begin and its end */
 #define CHAIN_SIZE (DERIVATIVES ? (RATES + 1 + 2 * STAGES) * BLOCK(WIDEST) : 0)
 #if DERIVATIVES
 #define NJS SIZE(NJQ)
@@ -47,7 +47,7 @@ INLINE void newton_memory(Newton *newton, double *work) {
 #endif
 }
 
-#if NA == 0
+#if NA == 0 && !MODAL
 INLINE void rate_x(double t, const double *x, const double *u, Parameters p, double *k, double *J) {
   const double *arg[4] = {&t, x, u, p};
   double *res[2] = {k, J};

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import casadi as ca
 import numpy as np
 
-from dynident.codegen.jacobian import cheapest_jacobian
+from dynident.codegen.expression_graph import cheapest_jacobian
 from dynident.errors import ProblemError, did_you_mean
 from dynident.integrators import integrator_named
 from dynident.integrators.scheme import Explicit

@@ -22,7 +22,7 @@ from dynident.errors import SimulationDiverged
 from dynident.integrators.grid import Grid
 from dynident.integrators.implicit import RADAU
 from dynident.integrators.rate_functions import ALGEBRAIC_TEXT, STEP_TEXTS, step_source
-from dynident.integrators.scheme import Adaptive, Integrator
+from dynident.integrators.scheme import Adaptive, AnyIntegrator, Integrator, Multistep
 from dynident.models.algebraic import no_solution
 from dynident.models.equations import EquationModel
 from dynident.problem.model import Model
@@ -31,7 +31,7 @@ FRONT = "elementary.c"  # the text before the generated functions, and those beh
 LOOPS = "integrators/propagation.c", "integrators/collocation_defects.c"
 ADAPTIVE_LOOPS = "integrators/radau5.c", "integrators/propagation.c"
 TEXTS = FRONT, "sparse_algebra.c", ALGEBRAIC_TEXT, *STEP_TEXTS, *LOOPS, *ADAPTIVE_LOOPS
-PRINTED = 5  # raised with every change of what Python prints between them, so that kept libraries are made anew
+PRINTED = 6  # raised with every change of what Python prints between them, so that kept libraries are made anew
 LOST = -2**62  # what the loops return below it: 2**63 less than the node at which the algebraic variables were lost
 NO_ROOT = "an implicit step has no solution within reach"
 NO_WAY = "the integrator cannot meet its tolerance"
@@ -76,9 +76,10 @@ class Propagator(Protocol):
             reuse: Propagation | None = None) -> Propagation: ...
 
 
-def propagator_for(model: EquationModel, integrator: Integrator, free: tuple[int, ...], derivatives: bool = True) -> Propagator:
+def propagator_for(model: EquationModel, integrator: AnyIntegrator, free: tuple[int, ...], derivatives: bool = True
+                   ) -> Propagator:
     """The fastest march that this machine can have; without `derivatives`, one that is made for simulations alone."""
-    if model.hybrid:
+    if model.hybrid and not isinstance(integrator, Multistep):
         from dynident.integrators.events import event_propagator_for
 
         return event_propagator_for(model, integrator, free)
@@ -90,6 +91,10 @@ def propagator_for(model: EquationModel, integrator: Integrator, free: tuple[int
         from dynident.integrators.discrete_propagation import DiscretePropagator
 
         return DiscretePropagator(model, free, derivatives)
+    if isinstance(integrator, Multistep):
+        from dynident.integrators.multistep_propagation import MultistepPropagator
+
+        return MultistepPropagator(model, integrator, free)
     if isinstance(integrator, Adaptive) and integrator.plugin:
         from dynident.integrators.adaptive import AdaptivePropagator
 

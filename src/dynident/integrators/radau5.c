@@ -160,67 +160,96 @@ INLINE double first_step(const double *x, const double *f, const double *scale, 
   return speed > 0 && size > 0 ? fmin(0.01 * size / speed, longest) : longest;
 }
 
+/* One attempt at a step, from `done` on in an interval. */
+typedef struct {
+  double z[NZ], u0[SIZE(NU)], u1[SIZE(NU)];
+  double h, error;
+  int whole, refused; /* to the end of the interval; an attempt before this one was refused */
+} Attempt;
+
+enum { LOST_WAY = 0, REFUSED = 1, ACCEPTED = 2 };
+
+/* Try a step, with inputs that move linearly over the interval from u_begin to u_end; a refusal proposes a shorter one. */
+INLINE int radau_attempt(double t, double length, double done, const double *x, const double *u_begin, const double *u_end, Parameters p,
+                         Attempt *tried, Radau *radau) {
+  Newton *newton = &radau->newton;
+  double f[NX], scale[NX];
+  const double left = length - done;
+  int a;
+  for (a = 0; a < NU; a++) tried->u0[a] = u_begin[a] + done / length * (u_end[a] - u_begin[a]);
+  rate(t + done, x, tried->u0, p, f);
+  if (!finite_all(f, NX)) return LOST_WAY;
+  if (!(radau->h > 0)) {
+    error_scale(radau, x, x, 1, scale);
+    radau->h = first_step(x, f, scale, length);
+  }
+  tried->whole = radau->h >= left * (1 - 1e-10);
+  tried->h = tried->whole ? left : radau->h > 0.5 * left ? 0.5 * left : radau->h;
+  if (tried->h < SHORTEST * length) return LOST_WAY;
+  for (a = 0; a < NU; a++) tried->u1[a] = u_begin[a] + (tried->whole ? 1 : (done + tried->h) / length) * (u_end[a] - u_begin[a]);
+  predicted(radau, tried->h, x, tried->z);
+  if (!settled(t + done, tried->h, x, tried->z, tried->u0, tried->u1, p, radau)) {
+    if (newton->length > 0) { newton->length = 0; return REFUSED; } /* once more from the state itself */
+    radau->h = 0.25 * tried->h;
+    tried->refused = 1;
+    return REFUSED;
+  }
+  error_scale(radau, x, tried->z + 2 * NX, 1, scale);
+  tried->error = step_error(t + done, tried->h, x, tried->z, tried->u0, p, f, scale, tried->refused || radau->h_before == 0, radau);
+  if (!isfinite(tried->error)) { radau->h = 0.25 * tried->h; tried->refused = 1; return REFUSED; }
+  if (tried->error < 1) return ACCEPTED;
+  radau->h = tried->h * fmax(SMALLEST_GROWTH, SAFETY * pow(fmax(tried->error, 1e-10), -0.25));
+  tried->refused = 1;
+  return REFUSED;
+}
+
+/* What an accepted step from x says about the next one. */
+INLINE void radau_accept(Attempt *tried, const double *x, Radau *radau) {
+  Newton *newton = &radau->newton;
+  double growth = SAFETY * pow(fmax(tried->error, 1e-10), -0.25);
+  int i;
+  if (radau->h_before > 0)
+    growth = fmin(growth, growth * tried->h / radau->h_before * pow(fmax(radau->error_before, 1e-2) / fmax(tried->error, 1e-10), 0.25));
+  growth = fmin(tried->refused ? 1 : LARGEST_GROWTH, fmax(SMALLEST_GROWTH, growth));
+  radau->h = tried->h < radau->h ? fmax(radau->h, tried->h * growth) : tried->h * growth; /* one cut short at a sample says less */
+  radau->h_before = tried->h;
+  radau->error_before = fmax(tried->error, 1e-2);
+  tried->refused = 0;
+  for (i = 0; i < NZ; i++) newton->move[i] = tried->z[i] - x[i % NX];
+  newton->length = tried->h;
+  for (i = 0; i < NX; i++) radau->largest[i] = fmax(radau->largest[i], fabs(tried->z[2 * NX + i]));
+}
+
+INLINE void radau_enter(const double *x, Radau *radau) {
+  int i;
+  for (i = 0; i < NX; i++) radau->largest[i] = fmax(radau->largest[i], fabs(x[i]));
+  radau->spare += STEPS_PER_INTERVAL;
+}
+
+#if !MODAL
 /* From t over `length` with inputs that move linearly from u_begin to u_end; 0 where the tolerance cannot be met. */
 INLINE int radau_interval(double t, double length, double *x, const double *u_begin, const double *u_end, Parameters p, int sens,
                           double *S, int w, int m, Radau *radau) {
-  Newton *newton = &radau->newton;
-  double z[NZ], f[NX], scale[NX], u0[SIZE(NU)], u1[SIZE(NU)], done = 0;
-  int i, a, refused = 0;
-  for (i = 0; i < NX; i++) radau->largest[i] = fmax(radau->largest[i], fabs(x[i]));
-  for (radau->spare += STEPS_PER_INTERVAL; radau->spare > 0; radau->spare--) {
-    const double left = length - done;
-    double h, error, growth;
-    int whole;
-    for (a = 0; a < NU; a++) u0[a] = u_begin[a] + done / length * (u_end[a] - u_begin[a]);
-    rate(t + done, x, u0, p, f);
-    if (!finite_all(f, NX)) return 0;
-    if (!(radau->h > 0)) {
-      error_scale(radau, x, x, 1, scale);
-      radau->h = first_step(x, f, scale, length);
-    }
-    whole = radau->h >= left * (1 - 1e-10);
-    h = whole ? left : radau->h > 0.5 * left ? 0.5 * left : radau->h;
-    if (h < SHORTEST * length) return 0;
-    for (a = 0; a < NU; a++) u1[a] = u_begin[a] + (whole ? 1 : (done + h) / length) * (u_end[a] - u_begin[a]);
-    predicted(radau, h, x, z);
-    if (!settled(t + done, h, x, z, u0, u1, p, radau)) {
-      if (newton->length > 0) { newton->length = 0; continue; } /* once more from the state itself */
-      radau->h = 0.25 * h;
-      refused = 1;
-      continue;
-    }
-    error_scale(radau, x, z + 2 * NX, 1, scale);
-    error = step_error(t + done, h, x, z, u0, p, f, scale, refused || radau->h_before == 0, radau);
-    if (!isfinite(error)) { radau->h = 0.25 * h; refused = 1; continue; }
-    growth = SAFETY * pow(fmax(error, 1e-10), -0.25);
-    if (error >= 1) {
-      radau->h = h * fmax(SMALLEST_GROWTH, growth);
-      refused = 1;
-      continue;
-    }
-    if (radau->h_before > 0)
-      growth = fmin(growth, growth * h / radau->h_before * pow(fmax(radau->error_before, 1e-2) / fmax(error, 1e-10), 0.25));
-    growth = fmin(refused ? 1 : LARGEST_GROWTH, fmax(SMALLEST_GROWTH, growth));
-    radau->h = h < radau->h ? fmax(radau->h, h * growth) : h * growth; /* one cut short at a sample says less */
-    radau->h_before = h;
-    radau->error_before = fmax(error, 1e-2);
-    refused = 0;
-    for (i = 0; i < NZ; i++) newton->move[i] = z[i] - x[i % NX];
-    newton->length = h;
+  Attempt tried;
+  double done = 0;
+  tried.refused = 0;
+  for (radau_enter(x, radau); radau->spare > 0; radau->spare--) {
+    const int found = radau_attempt(t, length, done, x, u_begin, u_end, p, &tried, radau);
+    if (found == LOST_WAY) return 0;
+    if (found == REFUSED) continue;
+    radau_accept(&tried, x, radau);
 #if DERIVATIVES
     if (sens) {
       double k[RATES * NX];
-      rates_q(t + done, h, x, z, u0, u1, p, k, newton->J);
-      if (!newton_factor(h, newton)) return 0;
-      chain(h, S, w, m, newton, 0, S);
+      rates_q(t + done, tried.h, x, tried.z, tried.u0, tried.u1, p, k, radau->newton.J);
+      if (!newton_factor(tried.h, &radau->newton)) return 0;
+      chain(tried.h, S, w, m, &radau->newton, 0, S);
     }
 #endif
-    for (i = 0; i < NX; i++) {
-      x[i] = z[2 * NX + i];
-      radau->largest[i] = fmax(radau->largest[i], fabs(x[i]));
-    }
-    if (whole) return 1;
-    done += h;
+    memcpy(x, tried.z + 2 * NX, NX * sizeof(double));
+    if (tried.whole) return 1;
+    done += tried.h;
   }
   return 0;
 }
+#endif

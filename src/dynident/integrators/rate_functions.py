@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import casadi as ca
 
-from dynident.codegen.band_order import band_order
 from dynident.codegen.c_source import kernel_text, static_source
-from dynident.codegen.row_products import FUSED_ROWS, SparseJacobian, product_source
+from dynident.codegen.sparse_jacobian import FUSED_ROWS, SparseJacobian, band_order, product_source
 from dynident.integrators.algebraic_functions import eliminated_functions
 from dynident.integrators.scheme import Explicit, Implicit
 from dynident.integrators.step_functions import symbols
@@ -66,7 +65,7 @@ def step_source(model: EquationModel, integrator: Explicit | Implicit, free: tup
     functions = [f for f in (*made.plain, *made.derivatives) if tableau.stages or f.name() not in FOR_STAGES]
     sizes = {"NX": len(model.states), "NU": len(model.inputs), "NP": len(model.parameters), "NF": len(free),
              "NY": len(model.outputs), "NJ": len(made.rate.states), "NJQ": made.rate.size, "NYQ": made.output.size,
-             "WITH_RATE_X": int(bool(tableau.stages)), "UNROLLED": int(made.small), "DERIVATIVES": int(derivatives),
+             "WITH_RATE_X": int(bool(tableau.stages)), "UNROLLED": int(made.small), "DERIVATIVES": int(derivatives), "MODAL": 0,
              "COLUMNS": int(not tableau.stages and len(model.states) <= FUSED_ROWS)}
     parts = ["\n".join(f"#define {name} {size}" for name, size in sizes.items()), kernel_text("sparse_algebra.c"),
              made.algebraic, static_source(functions, "INLINE"), *([kernel_text(ALGEBRAIC_TEXT)] if model.algebraic else []),

@@ -68,7 +68,26 @@ class Adaptive:
     summary: str = ""
 
 
-Integrator = Explicit | Implicit | Adaptive
+@dataclass(frozen=True)
+class Multistep:
+    """A scheme that reaches back to the node before the step's begin; for full discretization, which has all nodes at hand.
+
+    `equation` takes (step, ratio of this step to the one before, state there, rate there, state at the end) and is zero at
+    the end of the step. With a ratio of 0 it is the one-step scheme `start`, by which it begins, and begins anew where the
+    inputs jump and the past is of another course.
+    """
+
+    name: str
+    order: int
+    start: str
+    needs_smooth_rates: bool  # its order needs rates without bends, so that it begins anew where an input bends
+    equation: Callable[[StepFunction, ca.SX, ca.SX, ca.SX, ca.SX], ca.SX] = field(repr=False)
+    position_velocity: bool = False
+    summary: str = ""
+
+
+Integrator = Explicit | Implicit | Adaptive  # of one step
+AnyIntegrator = Integrator | Multistep
 
 
 def runge_kutta_step(step: StepFunction, c: Sequence[float], a: Sequence[Sequence[float]], b: Sequence[float]) -> ca.SX:

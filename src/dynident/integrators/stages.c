@@ -9,12 +9,13 @@
      COLUMNS          1: few states, so that a step of one column of S is printed (step_columns); explicit schemes
      DERIVATIVES      0: a library that only simulates
      NA OUTPUT_Z      algebraic variables, whether outputs use them; algebraic.c then stands in front and brings the rate
+     MODAL            1: a hybrid model, whose rate is that of a mode; mode_rates.c then stands in front and brings it
    and the functions
      dyn_rate     (t, x, u, p) -> rate
      dyn_rate_x   (t, x, u, p) -> rate, entries by x                    implicit schemes
      dyn_rate_q   (t, x, u, p) -> rate, entries by (x, free p)          with derivatives
      dyn_out, dyn_out_q        -> outputs; outputs, entries by (x, free p)
-     rate_product, output_product, ..._parameters        codegen/row_products.py
+     rate_product, output_product, ..._parameters        codegen/sparse_jacobian.py
      stage_state_0 ..., stage_equations, next_state      combinations of the tableau, integrators/tableau_source.py
      EACH_RATE(DO)             DO(number, fraction of the step, 1 where its state is fixed before the stages are known)
    All matrices stand row by row; S and what is made of it have w numbers in a row (PADDED). */
@@ -29,7 +30,7 @@ INLINE int finite_all(const double *v, int n) {
   return 1;
 }
 
-#if NA == 0
+#if NA == 0 && !MODAL
 typedef const double *Parameters;
 #define VALUES(parameters) (parameters)
 
@@ -123,6 +124,7 @@ INLINE void begin_q(double *work, int w) {}
 #endif
 #endif
 
+#if !MODAL
 /* y and dy/d(segment's first state, free p) at one node */
 INLINE void outputs(const double *t, const double *x, const double *u, Parameters p, double *y) {
 #if OUTPUT_Z
@@ -148,4 +150,5 @@ INLINE void outputs_q(const double *t, const double *x, const double *u, Paramet
   output_product(J, S, w, D);
   output_product_parameters(J, w, m, D);
 }
+#endif
 #endif

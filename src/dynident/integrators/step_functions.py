@@ -7,7 +7,7 @@ from typing import Any
 import casadi as ca
 
 from dynident.errors import NotSupported
-from dynident.integrators.scheme import Adaptive, Explicit, Implicit, Integrator, StepFunction
+from dynident.integrators.scheme import Adaptive, Explicit, Implicit, Integrator, Multistep, StepFunction
 from dynident.models.equations import EquationModel
 
 
@@ -23,7 +23,7 @@ def symbol_kind(model: EquationModel) -> Any:
     return ca.SX if model.algebraic_system is None or model.algebraic_system.affine else ca.MX
 
 
-def symbolic_step(model: EquationModel, integrator: Explicit | Implicit, s: dict[str, ca.SX]) -> StepFunction:
+def symbolic_step(model: EquationModel, integrator: Explicit | Implicit | Multistep, s: dict[str, ca.SX]) -> StepFunction:
     positions, velocities = model.position_velocity() if integrator.position_velocity else ((), ())
     return StepFunction(model.rate, s["t"], s["h"], s["x"], s["u0"], s["u1"], s["p"], tuple(positions), tuple(velocities))
 
@@ -34,6 +34,8 @@ def stage_functions(model: EquationModel, integrator: Integrator, free: tuple[in
     functions = [*output_functions(model, s, free)]
     if isinstance(integrator, Adaptive):
         raise NotSupported(f"'{integrator.name}' chooses its own steps; there is no formula for one step.")
+    if isinstance(integrator, Multistep):
+        raise NotSupported(f"'{integrator.name}' reaches back over two steps; there is no formula for one step.")
     step = symbolic_step(model, integrator, s)
     if isinstance(integrator, Explicit):
         inputs = [s["t"], s["h"], s["x"], s["u0"], s["u1"], s["p"]]

@@ -11,8 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dynident.codegen.band_order import BandOrder
-from dynident.codegen.row_products import SparseJacobian, row_sum
+from dynident.codegen.sparse_jacobian import BandOrder, SparseJacobian, row_sum
 from dynident.integrators.tableau import ALL, POSITIONS, VELOCITIES, Combination, Tableau, WeightedTerm
 
 ARGUMENTS = "double h, int w, const double *x, const double *z, const double *k, double *out"

@@ -11,7 +11,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from dynident.codegen.jacobian import cheapest_jacobian
+from dynident.codegen.expression_graph import cheapest_jacobian
 from dynident.kalman.backend import NOT_FINITE, NOT_POSITIVE, TIME_GOES_BACK, FilterLayout, FilterStopped
 from dynident.kalman.filter_common import STEP_COUNT_ROUNDING, FilterState
 from dynident.kalman.model_functions import measurement_function, next_states, symbols

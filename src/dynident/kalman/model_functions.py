@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import casadi as ca
 
-from dynident.codegen.jacobian import cheapest_jacobian
+from dynident.codegen.expression_graph import cheapest_jacobian
 from dynident.integrators.scheme import Explicit, Rate, StepFunction
 from dynident.models.augmented import Augmented
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 
 from dynident.errors import NotSupported, ProblemError
 from dynident.models.equations import EquationModel
+from dynident.problem.model import Model
 from dynident.problem.noise import Bounded, LogNormal, formula_of
 from dynident.problem.problem import Problem
 
@@ -145,119 +146,87 @@ REFUSALS = {  # in the order in which they are looked for; what is missing here 
 
 # which problems have a feature, and the facts of its sentence
 
-
-def _black_box(problem: Problem) -> dict[str, Any] | None:
-    model = problem.model
-    return None if isinstance(model, EquationModel) else {"model": type(model).__name__}
+Facts = dict[str, Any] | None
 
 
-def _hybrid(problem: Problem) -> dict[str, Any] | None:
-    model = problem.model
-    if not isinstance(model, EquationModel) or not model.hybrid:
-        return None
-    return {"modes": ", ".join(f"'{name}'" for name in model.modes)}
+def _listed(key: str, names: Iterable[str], mark: str = "") -> Facts:
+    """The names in one text; None where there are none."""
+    text = ", ".join(f"{mark}{name}{mark}" for name in names)
+    return {key: text} if text else None
 
 
-def _bounded_noise(problem: Problem) -> dict[str, Any] | None:
-    bounded = sorted({name for e in problem.experiments for name, n in e.noise.items() if isinstance(n, Bounded)})
-    return {"outputs": ", ".join(bounded)} if bounded else None
+def _first(facts: Iterable[dict[str, Any]]) -> Facts:
+    return next(iter(facts), None)
 
 
-def _without_states(problem: Problem) -> dict[str, Any] | None:
-    return None if problem.model.states else {}
+def _of_equations(model: Model) -> EquationModel | None:
+    return model if isinstance(model, EquationModel) else None
 
 
-def _algebraic(problem: Problem) -> dict[str, Any] | None:
-    model = problem.model
-    if not isinstance(model, EquationModel) or not model.algebraic:
-        return None
-    return {"names": ", ".join(f"'{name}'" for name in model.algebraic)}
+def _black_box(problem: Problem) -> Facts:
+    return None if _of_equations(problem.model) else {"model": type(problem.model).__name__}
 
 
-def _nonlinear_algebraic(problem: Problem) -> dict[str, Any] | None:
+def _hybrid(problem: Problem) -> Facts:
+    model = _of_equations(problem.model)
+    return _listed("modes", model.modes if model and model.hybrid else (), "'")
+
+
+def _with_noise(problem: Problem, kind: type) -> Facts:
+    return _listed("outputs", sorted({name for e in problem.experiments for name, n in e.noise.items() if isinstance(n, kind)}))
+
+
+def _algebraic(problem: Problem) -> Facts:
+    model = _of_equations(problem.model)
+    return _listed("names", model.algebraic if model else (), "'")
+
+
+def _nonlinear_algebraic(problem: Problem) -> Facts:
     found = _algebraic(problem)
     return None if found is None or problem.model.algebraic_system.affine else found
 
 
-def _dead_times(problem: Problem) -> dict[str, Any] | None:
-    delays = problem.model.delays
-    return {"delays": ", ".join(each.text for each in delays)} if delays else None
-
-
-def _discrete_time(problem: Problem) -> dict[str, Any] | None:
+def _discrete_time(problem: Problem) -> Facts:
     sample_time = problem.model.sample_time
     return None if sample_time is None else {"sample_time": sample_time}
 
 
-def _constraints(problem: Problem) -> dict[str, Any] | None:
-    return {"constraint": problem.constraints[0].text} if problem.constraints else None
-
-
-def _state_bounds(problem: Problem) -> dict[str, Any] | None:
-    bounds = [c.text for c in problem.constraints if c.of_states(problem.model.states)]
-    return {"constraint": bounds[0]} if bounds else None
-
-
-def _process_noise(problem: Problem) -> dict[str, Any] | None:
-    disturbed = [name for name in problem.process_noise if name in problem.model.states]
-    return {"names": ", ".join(disturbed)} if disturbed else None
-
-
-def _uncertain_times(problem: Problem) -> dict[str, Any] | None:
-    uncertain = [e.label for e in problem.experiments if np.any(e.time_radius)]
-    return {"label": uncertain[0]} if uncertain else None
-
-
-def _input_noise(problem: Problem) -> dict[str, Any] | None:
+def _input_noise(problem: Problem) -> Facts:
     behind = [name for name in problem.process_noise if name in problem.model.inputs]
-    noisy = [f"the input {name}" for name in (*problem.noisy_inputs, *behind)]
-    return {"names": ", ".join(noisy)} if noisy else None
+    return _listed("names", [f"the input {name}" for name in (*problem.noisy_inputs, *behind)])
 
 
-def _experiment_constants(problem: Problem) -> dict[str, Any] | None:
+def _experiment_constants(problem: Problem) -> Facts:
     names = dict.fromkeys(name for e in problem.experiments for name in e.constants if name in problem.model.parameters)
-    differ = [name for name in names if len({e.constants.get(name) for e in problem.experiments}) > 1]
-    return {"names": ", ".join(differ)} if differ else None
+    return _listed("names", [name for name in names if len({e.constants.get(name) for e in problem.experiments}) > 1])
 
 
-def _initial_formulas(problem: Problem) -> dict[str, Any] | None:
-    found = [e.name for e, b in zip(problem.experiments, problem.bindings, strict=True) if b.first_state is not None]
-    return {"experiment": found[0]} if found else None
+def _repeated_times(problem: Problem) -> Facts:
+    return _first({"experiment": e.name, "time": float(e.time[int(np.argmax(repeated))])} for e in problem.experiments
+                  if np.any(repeated := np.diff(e.time) == 0))
 
 
-def _noise_formulas(problem: Problem) -> dict[str, Any] | None:
-    found = [(name, text) for e in problem.experiments for name, noise in e.noise.items()
-             if (text := formula_of(noise)) is not None]
-    return {"output": found[0][0], "formula": found[0][1]} if found else None
-
-
-def _log_normal(problem: Problem) -> dict[str, Any] | None:
-    found = sorted({name for e in problem.experiments for name, n in e.noise.items() if isinstance(n, LogNormal)})
-    return {"outputs": ", ".join(found)} if found else None
-
-
-def _priors_on_logarithms(problem: Problem) -> dict[str, Any] | None:
-    found = [(u.name, u.prior.on) for u in problem.unknowns if u.prior is not None and u.prior.on != "lin"]
-    return {"name": found[0][0], "on": found[0][1]} if found else None
-
-
-def _repeated_times(problem: Problem) -> dict[str, Any] | None:
-    for e in problem.experiments:
-        if np.any(repeated := np.diff(e.time) == 0):
-            return {"experiment": e.name, "time": float(e.time[int(np.argmax(repeated))])}
-    return None
-
-
-def _filtered_outputs(problem: Problem) -> dict[str, Any] | None:
-    return {"names": ", ".join(problem.filtered_outputs)} if problem.filtered_outputs else None
-
-
-FEATURES: Mapping[str, Callable[[Problem], dict[str, Any] | None]] = {
-    "black_boxes": _black_box, "hybrid_models": _hybrid, "bounded_noise": _bounded_noise,
-    "dead_times": _dead_times, "discrete_time": _discrete_time,
-    "models_without_states": _without_states, "algebraic_variables": _algebraic,
-    "nonlinear_algebraic_variables": _nonlinear_algebraic, "constraints": _constraints, "state_bounds": _state_bounds,
-    "process_noise": _process_noise, "input_noise": _input_noise, "experiment_constants": _experiment_constants,
-    "initial_formulas": _initial_formulas, "noise_formulas": _noise_formulas, "log_normal_noise": _log_normal,
-    "priors_on_logarithms": _priors_on_logarithms, "repeated_times": _repeated_times, "filtered_outputs": _filtered_outputs,
-    "uncertain_times": _uncertain_times}
+FEATURES: Mapping[str, Callable[[Problem], Facts]] = {
+    "black_boxes": _black_box, "hybrid_models": _hybrid,
+    "bounded_noise": lambda problem: _with_noise(problem, Bounded),
+    "dead_times": lambda problem: _listed("delays", [each.text for each in problem.model.delays]),
+    "discrete_time": _discrete_time,
+    "models_without_states": lambda problem: None if problem.model.states else {},
+    "algebraic_variables": _algebraic, "nonlinear_algebraic_variables": _nonlinear_algebraic,
+    "constraints": lambda problem: _first({"constraint": c.text} for c in problem.constraints),
+    "state_bounds": lambda problem: _first({"constraint": c.text} for c in problem.constraints
+                                           if c.of_states(problem.model.states)),
+    "process_noise": lambda problem: _listed("names", [name for name in problem.process_noise
+                                                       if name in problem.model.states]),
+    "input_noise": _input_noise, "experiment_constants": _experiment_constants,
+    "initial_formulas": lambda problem: _first(
+        {"experiment": e.name} for e, b in zip(problem.experiments, problem.bindings, strict=True)
+        if b.first_state is not None),
+    "noise_formulas": lambda problem: _first({"output": name, "formula": text} for e in problem.experiments
+                                             for name, n in e.noise.items() if (text := formula_of(n)) is not None),
+    "log_normal_noise": lambda problem: _with_noise(problem, LogNormal),
+    "priors_on_logarithms": lambda problem: _first({"name": u.name, "on": u.prior.on} for u in problem.unknowns
+                                                   if u.prior is not None and u.prior.on != "lin"),
+    "repeated_times": _repeated_times,
+    "filtered_outputs": lambda problem: _listed("names", problem.filtered_outputs),
+    "uncertain_times": lambda problem: _first({"label": e.label} for e in problem.experiments if np.any(e.time_radius))}

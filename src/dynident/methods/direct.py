@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 
 from dynident.errors import NotSupported, SimulationDiverged, did_you_mean
 from dynident.estimate.estimate import Estimate
-from dynident.integrators import integrator_named
+from dynident.integrators import discretization_scheme, integrator_named
 from dynident.integrators.adaptive import RADAU5
 from dynident.integrators.events import require_events
-from dynident.integrators.scheme import Adaptive, Integrator
+from dynident.integrators.scheme import Adaptive, AnyIntegrator, Integrator, Multistep
 from dynident.linalg.finite_problem import FiniteProblem, Variables
 from dynident.methods.build_estimate import build_direct_estimate
 from dynident.methods.capabilities import CONDITIONS, Capabilities, Support, check_supports, refuse_robust_loss
@@ -90,7 +90,7 @@ class DirectMethod(Method):
     initial_guess: Any
 
     @abstractmethod
-    def make_integrator(self) -> Integrator:
+    def make_integrator(self) -> AnyIntegrator:
         """The integrator that its options name."""
 
     @abstractmethod
@@ -261,7 +261,7 @@ class MultipleShooting(ShootingMethod):
 @documented
 @dataclass(frozen=True)
 class FullDiscretizationMethod(DirectMethod):
-    """States at every grid point as unknowns, a one-step scheme as equalities; for the poorest starts and stiff models.
+    """States at every grid point as unknowns, a scheme as equalities; for the poorest starts and stiff models.
 
     See the manual, methods/full_discretization.
 
@@ -276,8 +276,8 @@ class FullDiscretizationMethod(DirectMethod):
     0.50
     """
 
-    integrator: str = option(AUTOMATIC, 'A scheme with fixed steps, a name from the table of integrators; "auto" takes '
-                             "hermite_simpson, or radau where the model is stiff.", known_or_automatic_integrator)
+    integrator: str = option(AUTOMATIC, 'A scheme with fixed steps, a name from the table of integrators, multistep ones too; '
+                             '"auto" takes hermite_simpson, or radau where the model is stiff.', unchecked)
     degree: int | None = option(None, 'Of the polynomials of "radau" and "gauss_legendre".', unchecked)
     substeps: int | str = substeps_option()
     solver: str = solver_option("the structured Gauss-Newton method, or Ipopt with constraints")
@@ -319,8 +319,8 @@ class FullDiscretizationMethod(DirectMethod):
     def simulation_integrator(self) -> str:
         return RADAU5.name if self.integrator == self.stiff_integrator else EXPLICIT
 
-    def make_integrator(self) -> Integrator:
-        return integrator_named(self.usual_integrator if self.chooses_integrator else self.integrator, self.degree)
+    def make_integrator(self) -> AnyIntegrator:
+        return discretization_scheme(self.usual_integrator if self.chooses_integrator else self.integrator, self.degree)
 
     def transcribe(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> FullDiscretization:
         integrator = self.make_integrator()
@@ -328,8 +328,10 @@ class FullDiscretizationMethod(DirectMethod):
         return FullDiscretization(problem, integrator, substeps, noise_std, self.loss)
 
     def transcribe_by_shooting(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Shooting:
-        segments = [default_segments(e.samples) for e in problem.experiments]
-        return Shooting(problem, self.make_integrator(), segments, substeps, noise_std, self.loss)
+        integrator = self.make_integrator()
+        whole = isinstance(integrator, Multistep)  # which begins anew with each segment
+        segments = [1 if whole else default_segments(e.samples) for e in problem.experiments]
+        return Shooting(problem, integrator, segments, substeps, noise_std, self.loss)
 
     def make_solver(self, finite: FullDiscretization) -> Solver:
         name = self.solver

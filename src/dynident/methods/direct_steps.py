@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from dynident.errors import ProblemError, SimulationDiverged
-from dynident.integrators.scheme import Adaptive, Integrator
+from dynident.integrators.scheme import Adaptive, AnyIntegrator
 from dynident.linalg.finite_problem import FiniteProblem, Variables
 from dynident.methods.noise_estimation import estimate_noise_std, initial_noise_std
 from dynident.methods.outer_loop import Listener, RunLog, run_solver
@@ -59,7 +59,7 @@ class Transcription(Protocol):
         """Whether the integrator is chosen when the problem is known."""
         ...
 
-    def make_integrator(self) -> Integrator: ...
+    def make_integrator(self) -> AnyIntegrator: ...
 
     def transcribe(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> TranscribedProblem:
         """The finite problem to solve."""

@@ -13,7 +13,6 @@ from dynident.integrators.scheme import Integrator
 from dynident.linalg.finite_problem import ResidualJacobian, Variables
 from dynident.methods.integrator_choice import EXPLICIT
 from dynident.methods.noise_estimation import outputs_with_unknown_noise
-from dynident.methods.substeps import choose_substeps
 from dynident.problem.problem import Problem
 from dynident.transcription.shooting import Shooting
 
@@ -31,16 +30,10 @@ def likely_shooting(problem: Problem, values: np.ndarray) -> tuple[Shooting, Var
 def exact_shooting(problem: Problem, values: np.ndarray, noise_std: Mapping[str, float]) -> tuple[Shooting, Variables]:
     """The problem by one simulation per record that is exact to what anybody prints, and the point of these values."""
     model = problem.model
-    plain = model.hybrid or model.sample_time is not None or not model.states
+    plain = model.sample_time is not None or not model.states
     integrator: Integrator = integrator_named(EXPLICIT) if plain else RADAU5
     segments = [1] * len(problem.experiments)
-
-    def made(substeps: int) -> Shooting:
-        return Shooting(problem, integrator, segments, substeps, noise_std, start_values=values)
-
-    finite = made(1)
-    if plain and model.states and model.sample_time is None:
-        finite = made(choose_substeps(made)[0])
+    finite = Shooting(problem, integrator, segments, 1, noise_std, start_values=values)
     point = Variables(finite.coordinates.coordinates(values), tuple(np.zeros((0, len(model.states))) for _ in segments))
     return finite, point
 

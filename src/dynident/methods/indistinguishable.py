@@ -273,13 +273,18 @@ class _Trial:
 
     def change(self, own: np.ndarray) -> float | None:
         """Of the outputs when the members have these values; None where there is no simulation."""
+        there = self._outputs(own)
+        if there is None:
+            return None
+        return float(np.sqrt(sum(a.change_to(b) ** 2 for a, b in zip(self.here, there, strict=True))))
+
+    def _outputs(self, own: np.ndarray) -> Sequence[Outputs] | None:
         values = self.centre.copy()
         values[self.members] = own
         try:
-            there = self.region.outputs(values)
+            return self.region.outputs(values)
         except SimulationDiverged:
             return None
-        return float(np.sqrt(sum(a.change_to(b) ** 2 for a, b in zip(self.here, there, strict=True))))
 
     def alone(self, own: np.ndarray) -> float:
         """The largest change when one member alone goes to its new value."""
@@ -370,11 +375,8 @@ class _Trial:
         own = start + step * self.sizes
         rank = len(self.members) - self.basis.shape[1]
         for _ in range(CORRECTIONS):
-            values = self.centre.copy()
-            values[self.members] = own
-            try:
-                there = self.region.outputs(values)
-            except SimulationDiverged:
+            there = self._outputs(own)
+            if there is None:
                 return None
             off = np.concatenate([a.weight * (b.values - a.values) for a, b in zip(self.here, there, strict=True)])
             if np.linalg.norm(off) <= 0.1 * SAME_OUTPUTS * min(self.alone(own), self.size) + OUTPUT_ROUNDING * self.size:

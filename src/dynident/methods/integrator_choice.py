@@ -46,7 +46,7 @@ def choose_integrator(method: Any, problem: Problem, noise_std: Mapping[str, flo
         return IntegratorChoice(method)
     usual = replace(method, integrator=method.usual_integrator)
     model = problem.model
-    if model.hybrid or not model.states or model.sample_time is not None or method.substeps != "auto":
+    if not model.states or model.sample_time is not None or method.substeps != "auto":
         return IntegratorChoice(usual)
     make = cache(partial(usual.transcribe_by_shooting, problem, noise_std=noise_std))
     try:
@@ -75,7 +75,7 @@ def choose_again(chosen: IntegratorChoice, problem: Problem, noise_std: Mapping[
 
 def stiff_advice(method: Any, problem: Problem) -> list[str]:
     """What to try where a fit by this method does not get on."""
-    nothing = not problem.model.states or problem.model.hybrid or problem.model.sample_time  # to integrate, or all explicit
+    nothing = not problem.model.states or problem.model.sample_time  # to integrate
     if nothing or isinstance(method.make_integrator(), Adaptive):
         return []
     return ['try integrator="radau5" if the model is stiff']
@@ -101,11 +101,13 @@ def stiff_product(finite: Shooting, point: Variables) -> float:
     model = finite.problem.model.undelayed
     s = symbols(model)
     place = [s["t"], s["x"], s["u0"], s["p"]]
-    jacobian = ca.Function("jacobian", place, [ca.densify(ca.jacobian(model.rate(*place), s["x"]))])
+    rates = [model.mode(name).rate for name in model.modes] if model.hybrid else [model.rate]
+    jacobians = [ca.Function("jacobian", place, [ca.densify(ca.jacobian(rate(*place), s["x"]))]) for rate in rates]
     values, products = finite.objective.values(point), []
     for e, (record, out) in enumerate(zip(finite.records, finite.run(point, False), strict=True)):
         p, grid = finite.problem.parameters_at(values, e), record.grid
         for k in np.unique(np.linspace(0, grid.nodes - 2, LOOKS).astype(int)) if grid.nodes > 1 else ():
+            jacobian = jacobians[0 if out.modes is None else int(out.modes[k])]
             J = np.asarray(jacobian(grid.time[k], out.states[k], grid.u_begin[k], p))
             step = (grid.time[k + 1] - grid.time[k]) / grid.substeps[k]
             products.append(step * float(np.max(np.abs(np.linalg.eigvals(J)))) if np.all(np.isfinite(J)) else np.inf)
@@ -138,7 +140,7 @@ def check_integrator_at(finite: Any, point: Variables, level: float) -> Integrat
     if not isinstance(finite, Shooting):  # a black box, whose steps are its own
         return IntegratorCheck()
     model, explicit = finite.problem.model, isinstance(finite.integrator, Explicit)
-    unchecked = isinstance(finite.integrator, Adaptive) or model.hybrid or not model.states or model.sample_time is not None
+    unchecked = isinstance(finite.integrator, Adaptive) or not model.states or model.sample_time is not None
     if unchecked or (explicit and compiler() is None):
         return IntegratorCheck()
     try:

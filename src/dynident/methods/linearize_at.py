@@ -49,7 +49,7 @@ def linearize_at(problem: Problem, values: np.ndarray | None, noise_std: Mapping
 def _stiffly(problem: Problem, segments: list[int], noise_std: Mapping[str, float], values: np.ndarray | None
              ) -> ResidualJacobian | None:
     """By an integrator for stiff models; None where it cannot follow either."""
-    if problem.model.hybrid or not problem.model.states or problem.model.sample_time is not None:
+    if not problem.model.states or problem.model.sample_time is not None:
         return None
     finite = _shooting(problem, RADAU5, segments, noise_std, values, 1)
     try:

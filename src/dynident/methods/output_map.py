@@ -49,7 +49,7 @@ class OutputMap:
         self.constraints = parameter_constraints(problem, self.coordinates)
         self.scheme = integrator_named("runge_kutta")
         self.substeps, error = choose_substeps(partial(self._shooting, values))
-        if error > 1 and problem.model.states and not problem.model.hybrid:
+        if error > 1 and problem.model.states:
             self.scheme, self.substeps = RADAU5, 1
         self.at(values)
 

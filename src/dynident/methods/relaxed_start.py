@@ -17,9 +17,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from dynident._util.frozen import changed
+from dynident._util.data_classes import changed
 from dynident.errors import SimulationDiverged
-from dynident.integrators.scheme import Integrator
+from dynident.integrators.scheme import AnyIntegrator
 from dynident.linalg.finite_problem import Evaluation, LinearizedProblem, UnknownMap, Variables, Workspace
 from dynident.methods.outer_loop import Listener, RunLog, run_solver
 from dynident.problem.parameter import Transforms
@@ -42,7 +42,7 @@ class RelaxedStart:
     outcome: SolverResult  # of the last solve
 
 
-def relaxed_start(problem: Problem, integrator: Integrator, substeps: int, noise_std: Mapping[str, float], loss: str,
+def relaxed_start(problem: Problem, integrator: AnyIntegrator, substeps: int, noise_std: Mapping[str, float], loss: str,
                   max_iterations: int, log: RunLog, listener: Listener) -> tuple[RelaxedStart | None, RunLog]:
     """The start, and the log with what it took.
 

@@ -14,6 +14,7 @@ from typing import Any
 import casadi
 
 from dynident import units
+from dynident._util.expressions import is_expression, symbol_name
 from dynident.errors import ProblemError, did_you_mean
 from dynident.models.parser import NAME, RESERVED, Scope, Table, names_in, parse_condition, parse_expression
 
@@ -115,20 +116,6 @@ class ModelDefinition:
                 **({"unused": list(self.unused)} if self.unused else {})}
 
 
-def is_expression(value: Any) -> bool:
-    """An expression of SymPy, by what it has: whoever gives one has the package."""
-    return hasattr(value, "free_symbols") and hasattr(value, "func") and hasattr(value, "args")
-
-
-def symbol_name(key: Any) -> str:
-    """The name under which a symbol of SymPy, or a function of time such as q(t), is known; text as it is."""
-    if not is_expression(key):
-        return str(key)
-    if type(key).__name__ == "Derivative":
-        return symbol_name(key.args[0])
-    return str(getattr(key, "name", None) or getattr(key.func, "__name__", str(key)))
-
-
 def holds_symbols(*groups: Any) -> bool:
     """Whether expressions of SymPy stand among equations or their names."""
     return any(is_expression(each) for group in groups if isinstance(group, Mapping) for pair in group.items() for each in pair)
@@ -188,7 +175,7 @@ def texts_of(kind: str, given: Mapping[str, Equation], faults: list[str]) -> Tex
         elif isinstance(equation, (int, float)) and not isinstance(equation, bool) and math.isfinite(equation):
             texts[str(name)] = repr(float(equation))
         elif is_expression(equation):
-            from dynident.models.sympy_source import as_text
+            from dynident.models.symbolic_source import as_text
 
             texts[symbol_name(name)] = as_text(equation)
         else:

@@ -17,7 +17,7 @@ from typing import Any, final
 
 import casadi
 
-from dynident._util.short_repr import short_text
+from dynident._util.data_classes import short_text
 from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.models.algebraic import AlgebraicSystem, read_algebraic
 from dynident.models.definition import (
@@ -47,9 +47,9 @@ from dynident.models.delay import Delay, Undelayed
 from dynident.models.formula_parts import FormulaParts
 from dynident.models.hybrid import Mode, Transition, mode_faults, take_modes
 from dynident.models.hybrid_functions import Maker, ModeFunctions, TransitionFunctions, read_automaton
-from dynident.models.model_text import model_text
 from dynident.models.parser import Scope
 from dynident.models.position_velocity import position_velocity
+from dynident.models.printer import model_text
 from dynident.models.tracing import take_functions
 from dynident.problem.model import NominalValue
 
@@ -164,7 +164,7 @@ class EquationModel(FormulaParts):
                  unused: Sequence[str] = ()):
         faults: list[str] = []
         if holds_symbols(states, next, outputs, definitions, algebraic, guesses):
-            from dynident.models.sympy_source import without_sympy
+            from dynident.models.symbolic_source import without_sympy
 
             states, next, outputs, definitions, algebraic, guesses = without_sympy(
                 states, next, outputs, definitions, algebraic, guesses, faults)
@@ -318,9 +318,9 @@ class EquationModel(FormulaParts):
         >>> di.EquationModel.from_sympy({q: w, w: -k*sympy.sin(q)}, outputs={"y": sympy.cos(q)}).parameters
         ('k',)
         """
-        from dynident.models.sympy_source import model_arguments
+        from dynident.models.symbolic_source import sympy_arguments
 
-        return cls(**model_arguments(source, outputs, inputs, options))
+        return cls(**sympy_arguments(source, outputs, inputs, options))
 
     @classmethod
     def from_casadi(cls, function: casadi.Function, *, states: Sequence[str], inputs: Sequence[str] = (),
@@ -339,9 +339,9 @@ class EquationModel(FormulaParts):
         >>> di.EquationModel.from_casadi(f, states=["q", "w"], parameters=["k"]).parameters
         ('k',)
         """
-        from dynident.models.casadi_source import model_arguments
+        from dynident.models.symbolic_source import casadi_arguments
 
-        return cls(**model_arguments(function, states, inputs, parameters, outputs, options))
+        return cls(**casadi_arguments(function, states, inputs, parameters, outputs, options))
 
     @classmethod
     def from_definition(cls, definition: Mapping[str, Any]) -> EquationModel:

@@ -20,6 +20,7 @@ from typing import Any
 
 import casadi
 
+from dynident._util.expressions import without_expression
 from dynident.errors import ProblemError, did_you_mean
 from dynident.models.definition import (
     Equation,
@@ -188,6 +189,7 @@ class _DefinitionBuilder:
         return found
 
     def condition(self, given: Any, called: str, owner: ModeText | TransitionText, key: str) -> None:
+        given = without_expression(given)
         if callable(given):
             sides: list[casadi.SX] = []
             pattern = condition_pattern(trace_condition(called, given, self.arguments, self.faults), sides)

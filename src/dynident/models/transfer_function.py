@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from dynident._util.expressions import without_expression
 from dynident.errors import ProblemError
-from dynident.models.definition import Equation, is_expression
+from dynident.models.definition import Equation
 from dynident.models.equations import EquationModel
 from dynident.models.parser import NAME, names_in
-from dynident.models.sympy_source import as_text
 
 FARTHEST_DELAY = 1000  # samples of a discrete model, each of which is a state
 
@@ -60,7 +60,7 @@ def transfer_function(num: Sequence[Equation], den: Sequence[Equation], delay: E
     ('T1', 'T2', 'K', 'theta')
     """
     faults: list[str] = []
-    delay = as_text(delay) if is_expression(delay) else delay
+    delay = without_expression(delay)
     above, below = _coefficients("num", num, faults), _coefficients("den", den, faults)
     if faults:
         raise ProblemError(faults)
@@ -94,7 +94,7 @@ def _coefficients(what: str, given: Any, faults: list[str]) -> list[str]:
         return []
     texts = []
     for each in given:
-        each = as_text(each) if is_expression(each) else each
+        each = without_expression(each)
         number = isinstance(each, (int, float, np.number)) and not isinstance(each, bool)
         if not number and not isinstance(each, str):
             faults.append(f"{what} holds {each!r}; a coefficient is a number or text.")

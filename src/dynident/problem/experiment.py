@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynident._util.data_classes import short_fields
 from dynident._util.hooks import call
-from dynident._util.short_repr import short_fields
 from dynident.errors import ProblemError, did_you_mean
 from dynident.problem.noise import Bounded, Gaussian, LogNormal, Noise, formula_of, with_size
 from dynident.problem.output_filter import OutputFilter
-from dynident.problem.steady_state import SteadyState, finite_number, formula_or_number
+from dynident.problem.steady_state import SteadyState, finite_number, first_values
 
 HOLDS = ("zero", "linear")
 
@@ -123,8 +123,7 @@ class Experiment:
         noise = self._noise(inputs, outputs, time.size, faults)
         start = time[0] if self.start is None and time.size else self.start
         _check_start(start, time, inputs, faults)
-        initial = {str(state): formula_or_number(f"known initial state '{state}'", value, faults)
-                   for state, value in dict(self.initial).items()}
+        initial = first_values("known initial state '{}'", self.initial, faults)
         time_radius = self._time_radius(time.size, faults)
         before = {str(name): finite_number(f"input '{name}' before the record", value, faults)
                   for name, value in dict(self.before).items()}

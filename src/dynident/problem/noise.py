@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynident._util.expressions import without_expression
 from dynident.errors import ProblemError, did_you_mean
 
 # rho(z) of the squared weighted residual z, and its slope; rho(z) = z is least squares
@@ -73,6 +74,7 @@ class Gaussian:
     evaluated: Any = field(default=None, repr=False)  # of a formula, at the values of an estimate
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "std", without_expression(self.std))
         if self.std is not None and not isinstance(self.std, str):
             _positive(self.std, "Gaussian(std)")
         if self.bound is not None and _positive(self.bound, "Gaussian(bound=...)").ndim:
@@ -149,6 +151,7 @@ class LogNormal:
         if self.std is None:
             raise ProblemError("LogNormal needs a standard deviation; where it is to be found write LogNormal(\"s\") and "
                                "declare Parameter(\"s\", ...).")
+        object.__setattr__(self, "std", without_expression(self.std))
         if not isinstance(self.std, str):
             _positive(self.std, "LogNormal(std)")
 
@@ -181,9 +184,14 @@ def with_size(noise: Noise, size: Any) -> Noise:
     return Bounded(size) if isinstance(noise, Bounded) else replace(noise, std=size, evaluated=None)
 
 
+def size_of(noise: Noise) -> Any:
+    """Standard deviation or radius as it was given: nothing, a number, one per sample, or a formula."""
+    return noise.radius if isinstance(noise, Bounded) else noise.std
+
+
 def stated_bound(noise: Noise) -> np.ndarray | None:
     """What the user said that no error exceeds, a number or one per sample; None where nothing was said."""
-    bound = noise.radius if isinstance(noise, Bounded) else getattr(noise, "bound", None)
+    bound = noise.radius if isinstance(noise, Bounded) else None if isinstance(noise, LogNormal) else noise.bound
     return None if bound is None else np.asarray(bound, float)
 
 

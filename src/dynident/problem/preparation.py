@@ -10,7 +10,7 @@ import numpy as np
 
 from dynident.errors import ProblemError, did_you_mean
 from dynident.problem.experiment import Experiment
-from dynident.problem.noise import Gaussian, Noise
+from dynident.problem.noise import Gaussian, Noise, size_of
 from dynident.problem.output_filter import OutputFilter, noise_gain, reach, sample_time_of, spacing
 from dynident.tolerances import WHOLE_STEPS
 
@@ -129,7 +129,7 @@ def _on_both_clocks(record: Experiment, signal: str, by: float) -> Experiment:
     if record.filters:
         step = float(np.median(np.diff(record.time)))
         raise ProblemError(f"comes after a filter, and is no whole number of samples. Say {round(by / step) * step:.6g}.")
-    if any(np.ndim(getattr(noise, "std", None) or 0) for noise in record.noise.values()):
+    if any(np.ndim(size_of(noise)) for noise in record.noise.values()):
         raise ProblemError("sizes of errors are given per sample. Give one number.")
     moved = record.time + by
     time = np.unique(np.concatenate([record.time, moved]))

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from dynident.errors import ProblemError, did_you_mean
 from dynident.problem.experiment import Experiment
 from dynident.problem.preparation import DOES, without_shared_noise
+
+Make = TypeVar("Make", bound=Callable[..., Any])
+RETURNS = """Returns
+-------
+PreparationStep
+    For `prepare=` of `read_table`, or `Experiment.prepared`.
+"""
 
 
 @dataclass(frozen=True)
@@ -22,6 +30,13 @@ class PreparationStep:
         return f"{self.kind}({', '.join(f'{key}={value!r}' for key, value in self.options.items() if value is not None)})"
 
 
+def _returns_a_step(make: Make) -> Make:
+    """With the section Returns in its docstring, which all steps share."""
+    make.__doc__ = inspect.cleandoc(make.__doc__ or "").replace("Raises\n---", f"{RETURNS}\nRaises\n---", 1)
+    return make
+
+
+@_returns_a_step
 def crop(begin: float | None = None, end: float | None = None) -> PreparationStep:
     """Keep the part of a record with begin <= t <= end.
 
@@ -34,11 +49,6 @@ def crop(begin: float | None = None, end: float | None = None) -> PreparationSte
         what was known of it goes.
     end : float, optional
         Last time that is kept.
-
-    Returns
-    -------
-    PreparationStep
-        For `prepare=` of `read_table`, or `Experiment.prepared`.
 
     Raises
     ------
@@ -55,6 +65,7 @@ def crop(begin: float | None = None, end: float | None = None) -> PreparationSte
     return PreparationStep("crop", {"begin": begin, "end": end})
 
 
+@_returns_a_step
 def thin(every: int) -> PreparationStep:
     """Keep every so-manieth measured sample; inputs stay as they are.
 
@@ -64,11 +75,6 @@ def thin(every: int) -> PreparationStep:
     ----------
     every : int
         1 keeps all, 2 every second.
-
-    Returns
-    -------
-    PreparationStep
-        For `prepare=` of `read_table`, or `Experiment.prepared`.
 
     Raises
     ------
@@ -85,6 +91,7 @@ def thin(every: int) -> PreparationStep:
     return PreparationStep("thin", {"every": every})
 
 
+@_returns_a_step
 def resample(sample_time: float) -> PreparationStep:
     """Bring a record to even distances, not shorter than its own: outputs along straight lines, inputs by their mean.
 
@@ -94,11 +101,6 @@ def resample(sample_time: float) -> PreparationStep:
     ----------
     sample_time : float
         The new distance of the samples, in the record's unit of time.
-
-    Returns
-    -------
-    PreparationStep
-        For `prepare=` of `read_table`, or `Experiment.prepared`.
 
     Raises
     ------
@@ -115,6 +117,7 @@ def resample(sample_time: float) -> PreparationStep:
     return PreparationStep("resample", {"sample_time": sample_time})
 
 
+@_returns_a_step
 def shift(signal: str, by: float) -> PreparationStep:
     """Move the samples of one signal in time, where its channel is late or early; no value changes.
 
@@ -126,11 +129,6 @@ def shift(signal: str, by: float) -> PreparationStep:
         An input or an output.
     by : float
         Seconds; positive: later. A sensor that is 5 ms late is mended by -0.005.
-
-    Returns
-    -------
-    PreparationStep
-        For `prepare=` of `read_table`, or `Experiment.prepared`.
 
     Raises
     ------
@@ -147,6 +145,7 @@ def shift(signal: str, by: float) -> PreparationStep:
     return PreparationStep("shift", {"signal": signal, "by": by})
 
 
+@_returns_a_step
 def detrend(signals: str | Sequence[str] | None = None, degree: int = 1) -> PreparationStep:
     """Take the straight line out of outputs, and out of the model's outputs alike.
 
@@ -158,11 +157,6 @@ def detrend(signals: str | Sequence[str] | None = None, degree: int = 1) -> Prep
         Outputs; all unless given.
     degree : int, default 1
         Of the polynomial: 0 takes the mean out, 1 a straight line, up to 3.
-
-    Returns
-    -------
-    PreparationStep
-        For `prepare=` of `read_table`, or `Experiment.prepared`.
 
     Raises
     ------
@@ -179,6 +173,7 @@ def detrend(signals: str | Sequence[str] | None = None, degree: int = 1) -> Prep
     return PreparationStep("detrend", {"signals": signals, "degree": degree})
 
 
+@_returns_a_step
 def lowpass(cutoff: float, signals: str | Sequence[str] | None = None, order: int = 2) -> PreparationStep:
     """Filter outputs forwards and backwards (zero phase), and the model's outputs alike; then thin.
 
@@ -193,11 +188,6 @@ def lowpass(cutoff: float, signals: str | Sequence[str] | None = None, order: in
         Outputs; all unless given. An input that is named is filtered too: that is a measured copy, the plant felt the other.
     order : int, default 2
         Of the Butterworth filter, in each direction.
-
-    Returns
-    -------
-    PreparationStep
-        For `prepare=` of `read_table`, or `Experiment.prepared`.
 
     Raises
     ------
@@ -216,6 +206,7 @@ def lowpass(cutoff: float, signals: str | Sequence[str] | None = None, order: in
     return PreparationStep("lowpass", {"cutoff": cutoff, "signals": signals, "order": order})
 
 
+@_returns_a_step
 def differentiate(signal: str, into: str | None = None) -> PreparationStep:
     """The derivative by central differences: of an output in its place, and of the model's alike; of an input beside it.
 
@@ -227,11 +218,6 @@ def differentiate(signal: str, into: str | None = None) -> PreparationStep:
         An output, which becomes its derivative; or an input.
     into : str, optional
         For an input: the name of the new input.
-
-    Returns
-    -------
-    PreparationStep
-        For `prepare=` of `read_table`, or `Experiment.prepared`.
 
     Raises
     ------

@@ -362,7 +362,7 @@ def _sharing(it: Parameter | InitialState, experiments: Sequence[Experiment], wh
     """Which experiments have one value, by the name that tells it from others."""
     if it.common:
         return {"": tuple(where)} if where else {}
-    if getattr(it, "per", "") != "group":
+    if not (isinstance(it, Parameter) and it.per == "group"):
         return {experiments[e].name: (e,) for e in where}
     return {group: tuple(e for e in where if experiments[e].group == group)
             for group in dict.fromkeys(experiments[e].group for e in where)}

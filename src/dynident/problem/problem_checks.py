@@ -1,21 +1,23 @@
-"""Problem checks: what is wrong with a model, records and unknowns that are to be one problem, each fault as a sentence."""
+"""Problem checks: what is wrong with a model, records and unknowns that are to be one problem, their units included? Each fault
+is a sentence."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
+from dynident._util.expressions import is_expression, without_expression
 from dynident.errors import did_you_mean
 from dynident.problem.constraint import Constraint, constraint_from
 from dynident.problem.experiment import Experiment
 from dynident.problem.model import FormulaModel, Model
 from dynident.problem.noise import Bounded, Gaussian, formula_of
 from dynident.problem.parameter import InitialState, Parameter
-from dynident.problem.unit_checks import unit_faults, unknown_unit_faults
+from dynident.units import conversion
 
 MOST_LISTED = 30  # names in one error
 
@@ -159,9 +161,8 @@ def read_constraints(model: Model, parameters: tuple[Parameter | InitialState, .
 
     own = {p.name for p in parameters if isinstance(p, Parameter) and not p.common}
     read = []
-    for text in [given] if isinstance(given, str) or hasattr(given, "rel_op") else given:
-        if hasattr(text, "rel_op"):  # a relation of SymPy
-            text = f"{text.lhs} {text.rel_op} {text.rhs}"  # type: ignore[union-attr]
+    for each in [given] if isinstance(given, str) or is_expression(given) else given:
+        text = without_expression(each)
         try:
             constraint = text if isinstance(text, Constraint) else constraint_from(text)
         except ValueError as reason:
@@ -178,3 +179,46 @@ def read_constraints(model: Model, parameters: tuple[Parameter | InitialState, .
         if constraint.of_states(model.states) and constraint.middle not in model.states:
             faults.append(f"constraint '{constraint.text}': of a state only a bound can be asked, such as \"-1 <= v <= 1\".")
     return tuple(read)
+
+
+def unit_faults(experiments: Sequence[Experiment], model: Model) -> list[str]:
+    """Signals that a record counts in another unit than the model, or than the first record that says one."""
+    faults = []
+    for name in dict.fromkeys(name for e in experiments for name in e.units):
+        saying = [e for e in experiments if e.units.get(name)]
+        if wanted := model.units.get(name):
+            faults += _against_model(name, wanted, saying)
+            continue
+        for other in saying[1:]:
+            first, here, there = saying[0], saying[0].units[name], other.units[name]
+            if conversion(there, here) != 1:
+                faults.append(f"'{name}' is in {here} in {first.label}, but in {there} in {other.label}; read both in one "
+                              f"unit, as with units={{'{name}': '{here}'}}.")
+                break
+    return faults
+
+
+def _against_model(name: str, wanted: str, saying: Iterable[Experiment]) -> list[str]:
+    faults = []
+    for experiment in saying:
+        given = experiment.units[name]
+        factor = conversion(given, wanted)
+        if factor is None:
+            faults.append(f"'{name}' is in {given} in {experiment.label}, but in {wanted} in the model, and there is no "
+                          "factor from one to the other; correct one of the two, or convert the record beforehand.")
+        elif factor != 1:
+            faults.append(f"'{name}' is in {given} in {experiment.label}, but in {wanted} in the model; read the record in "
+                          f"{wanted}, as with units={{'{name}': '{wanted}'}}.")
+    return faults
+
+
+def unknown_unit_faults(parameters: Iterable[Parameter | InitialState], model: Model) -> list[str]:
+    """Unknowns that are declared in another unit than that of the model, in which their numbers go into it."""
+    faults = []
+    for it in parameters:
+        what, name = ("parameter", it.name) if isinstance(it, Parameter) else ("initial state", it.state)
+        wanted = model.units.get(name)
+        if it.unit and wanted and conversion(it.unit, wanted) != 1:
+            faults.append(f"{what} '{name}' is declared in {it.unit}, but the model counts it in {wanted}; give its numbers "
+                          f"in {wanted}, with unit='{wanted}' or without a unit.")
+    return faults

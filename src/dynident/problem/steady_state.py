@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
+from dynident._util.expressions import symbol_name, without_expression
 from dynident.errors import ProblemError
 
 
@@ -42,8 +44,7 @@ class SteadyState:
 
     def __post_init__(self) -> None:
         faults: list[str] = []
-        initial = {str(name): formula_or_number(f"initial state '{name}' of a steady state", value, faults)
-                   for name, value in dict(self.initial).items()}
+        initial = first_values("initial state '{}' of a steady state", self.initial, faults)
         constants = {str(name): finite_number(f"constant '{name}' of a steady state", value, faults)
                      for name, value in dict(self.constants).items()}
         if faults:
@@ -64,7 +65,13 @@ def finite_number(what: str, value: object, faults: list[str]) -> float:
 
 
 def formula_or_number(what: str, value: object, faults: list[str]) -> float | str:
-    """Text is a formula, which the problem reads; all else is a number."""
+    """Text is a formula, which the problem reads, and so is an expression of SymPy; all else is a number."""
+    value = without_expression(value)
     if isinstance(value, str):
         return " ".join(value.split())
     return finite_number(what, value, faults)
+
+
+def first_values(what: str, given: Mapping[Any, object], faults: list[str]) -> dict[str, float | str]:
+    """Initial states by name, as numbers or formulas; `what` has a place for the name."""
+    return {symbol_name(name): formula_or_number(what.format(name), value, faults) for name, value in dict(given).items()}

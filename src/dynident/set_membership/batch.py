@@ -19,21 +19,21 @@ from dynident.set_membership.branch_and_prune import PruneOptions, prune_to_hull
 from dynident.set_membership.feasible_points import PointSearch
 from dynident.set_membership.flows.lohner import LohnerFlow, choose_substeps
 from dynident.set_membership.flows.taylor_model_flow import TaylorModelFlow, make_flow
+from dynident.set_membership.inflation import largest_refuted_factor
 from dynident.set_membership.intervals.arithmetic import Interval
 from dynident.set_membership.result import BoxLimit, SetMembershipResult
 from dynident.set_membership.setup import SetMembershipSetup
 from dynident.set_membership.stretch import SampleStretch
 from dynident.set_membership.verified_lp import contract_boxes
-from dynident.tolerances import INFLATION_RATIO
 
 if TYPE_CHECKING:
     from dynident.set_membership.method import SetMembership
 
-MAX_INFLATION = 1024.0
 BATCH_ORDER = 8  # of the Taylor polynomial
 PAVING_ROUNDS = 40  # of bisection and contraction
 MAX_PASSES = 3  # of the search for the hull, each within that of the one before
 AGAIN_BELOW = 0.5  # of a width: a pass that leaves less is followed by another one
+PROVED_POINTS = "as the enclosure of their solutions proves"
 REFUTING_ROUNDS = 10  # of boxes, where many stretches are asked whether they are refuted
 
 
@@ -101,26 +101,9 @@ def bisect_first_true(holds: Callable[[int], bool], first: int, last: int) -> in
     return last
 
 
-def largest_refuted_factor(refuted: Callable[[float], bool], close: float = INFLATION_RATIO, grow: float = 2.0) -> float:
-    """The largest factor, to a ratio of `close`, at which what is refuted at 1 still is; infinite beyond 1024."""
-    least, fits = 1.0, grow
-    while refuted(fits):
-        least, fits = fits, grow * fits
-        if fits > MAX_INFLATION:
-            return float("inf")
-    while fits > close * least:
-        tried = float(np.sqrt(least * fits))
-        if refuted(tried):
-            least = tried
-        else:
-            fits = tried
-    return least
-
-
 def invert_batch(method: SetMembership, setup: SetMembershipSetup) -> SetMembershipResult:
     """Set inversion over the whole of each record in turn; each starts from what those before it left."""
-    flow = make_flow(setup.automaton.layout, setup.model.rate, setup.model.output, method.order or BATCH_ORDER,
-                     method.taylor_degree, method.rigorous)
+    flow = _make_flow(method, setup)
     result = SetMembershipResult(setup.low, setup.high,
                                  frozenset({flow.mode_flow.natural.guarantee, flow.output.guarantee}))
     for e in range(len(setup.records)):
@@ -128,10 +111,15 @@ def invert_batch(method: SetMembership, setup: SetMembershipSetup) -> SetMembers
         if result.refutation is not None:
             return result
     if len(setup.records) > 1:  # a point has to explain all records
-        whole = [(e, SampleStretch(flow, record, substeps=choose_substeps(
-            flow.mode_flow, *setup.box(e, result.low, result.high), record.steps))) for e, record in enumerate(setup.records)]
-        result = replace(result, points=PointSearch(setup, whole, method.max_outliers).find(result.low, result.high))
-    return replace(result, points_by="as the enclosure of their solutions proves")
+        return with_feasible_points(method, setup, result)
+    return replace(result, points_by=PROVED_POINTS)
+
+
+def with_feasible_points(method: SetMembership, setup: SetMembershipSetup, result: SetMembershipResult) -> SetMembershipResult:
+    """The result with points between its bounds that are proved to explain all records of a model without modes."""
+    whole = _whole_records(setup, _make_flow(method, setup), result.low, result.high)
+    points = PointSearch(setup, whole, method.max_outliers).find(result.low, result.high)
+    return replace(result, points=points, points_by=PROVED_POINTS)
 
 
 def _invert_record(method: SetMembership, setup: SetMembershipSetup, flow: LohnerFlow | TaylorModelFlow,
@@ -139,15 +127,14 @@ def _invert_record(method: SetMembership, setup: SetMembershipSetup, flow: Lohne
     """What one record leaves of the bounds."""
     record, (lo, hi) = setup.records[e], setup.box(e, result.low, result.high)
     stretch = SampleStretch(flow, record, substeps=choose_substeps(flow.mode_flow, lo, hi, record.steps))
-    options = PruneOptions(method.max_boxes, tolerance=method.tolerance, smallest=min(1e-3, 0.05 * method.tolerance),
-                           max_outliers=method.max_outliers)
+    options, substeps = _prune_options(method), stretch.substeps
     points, first = np.zeros((result.low.size, 0)), (lo, hi)
     for _ in range(MAX_PASSES):  # in a smaller box points are found more easily, and flows are sharper
         more = PointSearch(setup, [(e, stretch)], method.max_outliers).find(result.low, result.high)
         points, before = np.concatenate([points, more], axis=1), (lo, hi)
         found = prune_to_hull(stretch, lo, hi, options, _points_of(setup, e, points))
         if found.hull is None:
-            return _refuted(result, stretch, *first, replace(options, rounds=REFUTING_ROUNDS))
+            return _refuted(method, setup, result, e, replace(stretch, substeps=substeps), *first)
         result, (lo, hi) = _within(setup, e, result, found.hull), found.hull
         if not np.any(hi - lo < AGAIN_BELOW * (before[1] - before[0])):
             break
@@ -187,11 +174,50 @@ def _paved(method: SetMembership, setup: SetMembershipSetup, stretch: SampleStre
                    inner=setup.unknowns_of(0, found.inner), limited_by=limit)
 
 
-def _refuted(result: SetMembershipResult, stretch: SampleStretch, lo: np.ndarray, hi: np.ndarray, options: PruneOptions
-             ) -> SetMembershipResult:
+def _refuted(method: SetMembership, setup: SetMembershipSetup, result: SetMembershipResult, e: int, stretch: SampleStretch,
+             lo: np.ndarray, hi: np.ndarray) -> SetMembershipResult:
     """The result where nothing fits: from which sample on, and by how much all radii must grow at least."""
     record = stretch.record
-    when = float(record.time[first_inconsistent(stretch, lo, hi, options)])
-    inflation = largest_refuted_factor(lambda factor: refutes(
-        replace(stretch, record=record.with_inflated_bounds(factor)), lo, hi, options))
-    return replace(result, refutation=Refutation(record.label, when, inflation))
+    when = float(record.time[first_inconsistent(stretch, lo, hi, _prune_options(method, REFUTING_ROUNDS))])
+    inflation = largest_refuted_factor(lambda factor: _refuted_with(method, setup, stretch.flow, e, factor))
+    return replace(result, refutation=Refutation(record.label, when, inflation, method.max_outliers))
+
+
+def _refuted_with(method: SetMembership, setup: SetMembershipSetup, flow: LohnerFlow | TaylorModelFlow, last: int, factor: float
+                  ) -> bool:
+    """Whether the records up to the last one leave nothing where every radius is `factor` times as large."""
+    wider, options = setup.with_inflated_bounds(factor), _prune_options(method, REFUTING_ROUNDS)
+    result = SetMembershipResult(wider.low, wider.high, frozenset())
+    for e, record in enumerate(wider.records[:last + 1]):
+        lo, hi = wider.box(e, result.low, result.high)
+        stretch = SampleStretch(flow, record, substeps=choose_substeps(flow.mode_flow, lo, hi, record.steps))
+        if e == last:
+            return refutes(stretch, lo, hi, options)
+        hull = prune_to_hull(stretch, lo, hi, options).hull
+        if hull is None:
+            return True
+        result = _within(wider, e, result, hull)
+    return False
+
+
+def _prune_options(method: SetMembership, rounds: int = PruneOptions.rounds) -> PruneOptions:
+    return PruneOptions(method.max_boxes, rounds, method.tolerance, min(1e-3, 0.05 * method.tolerance), method.max_outliers)
+
+
+def smallest_inflation(method: SetMembership, setup: SetMembershipSetup, least: float) -> float | None:
+    """A factor on all radii, from `least` on, with which a point is proved to fit all records; None if none was found."""
+    wider = setup.with_inflated_bounds(least)
+    search = PointSearch(wider, _whole_records(wider, _make_flow(method, wider), wider.low, wider.high))
+    found = search.smallest_inflation(wider.low, wider.high)
+    return None if found is None else least * found
+
+
+def _make_flow(method: SetMembership, setup: SetMembershipSetup) -> LohnerFlow | TaylorModelFlow:
+    return make_flow(setup.automaton.layout, setup.model.rate, setup.model.output, method.order or BATCH_ORDER,
+                     method.taylor_degree, method.rigorous)
+
+
+def _whole_records(setup: SetMembershipSetup, flow: LohnerFlow | TaylorModelFlow, low: np.ndarray, high: np.ndarray
+                   ) -> list[tuple[int, SampleStretch]]:
+    return [(e, SampleStretch(flow, record, substeps=choose_substeps(flow.mode_flow, *setup.box(e, low, high), record.steps)))
+            for e, record in enumerate(setup.records)]

@@ -9,7 +9,7 @@ proved by the enclosure of the flow from that single point.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import linprog
@@ -20,6 +20,8 @@ from dynident.set_membership.verified_lp import certainly_inside, measurement_bo
 
 STARTS = 8  # points that the search for a first one begins with
 MAX_ROUNDS = 14  # of linearisation, for a first point
+CHEBYSHEV_ROUNDS = 20  # the same for the smallest largest violation
+INFLATION_MARGIN = 1.001  # what is left for rounding and for the end of that search
 END_ROUNDS = 8  # the same for the ends
 STEP_LENGTHS = (1.0, 0.97, 0.9, 0.75, 0.5, 0.2, 0.05, 0.01)  # of the step that a linear program proposes, tried at once
 MARGIN = 0.999  # of a radius that linear programs allow: the rest is for what bends
@@ -70,16 +72,38 @@ class PointSearch:
             return np.zeros((low.size, 0))
         return self._ends(start, low, high)
 
+    def smallest_inflation(self, low: np.ndarray, high: np.ndarray) -> float | None:
+        """A factor on all radii with which a point is proved to fit: the least largest violation found (Chebyshev fit).
+
+        None where the search ends without a number.
+        """
+        points, violation, _ = self._chebyshev_points(low, high, CHEBYSHEV_ROUNDS, first_is_enough=False)
+        for j in np.argsort(violation):
+            factor = float(max(violation[j], 1.0)) * INFLATION_MARGIN
+            if not np.isfinite(factor):
+                return None
+            wider = replace(self, stretches=[(e, replace(own, record=own.record.with_inflated_bounds(factor)))
+                                             for e, own in self.stretches])
+            if wider.linearize(points[:, [j]])[3][0]:
+                return factor
+        return None
+
     def _first_point(self, low: np.ndarray, high: np.ndarray) -> np.ndarray | None:
-        """A point that fits, from several starts at once, each with a trust region of its own."""
+        """A point that fits, from several starts at once."""
+        rounds = MAX_ROUNDS if not self.max_outliers else 0  # which samples are wrong no linear program says
+        points, violation, fits = self._chebyshev_points(low, high, rounds, first_is_enough=True)
+        return points[:, np.where(fits, violation, np.inf).argmin()] if fits.any() else None
+
+    def _chebyshev_points(self, low: np.ndarray, high: np.ndarray, rounds: int, first_is_enough: bool
+                          ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(unknowns, points) with small largest violations (points,), and whether each fits; a trust region for each start."""
         draws = np.random.default_rng(SEED).random((low.size, STARTS - 1))
         points = np.concatenate([0.5 * (low + high)[:, None], low[:, None] + (high - low)[:, None] * draws], axis=1)
         region = np.full(points.shape[1], 0.5)  # of the width
         slopes, ends, violation, fits = self.linearize(points)
-        for _ in range(MAX_ROUNDS if not self.max_outliers else 1):  # which samples are wrong no linear program says
-            if fits.any():
-                best = np.where(fits, violation, np.inf).argmin()
-                return points[:, best]
+        for _ in range(rounds):
+            if first_is_enough and fits.any():
+                break
             tried = np.array([self._least_violation(points[:, j], slopes[:, :, j], ends[:, :, j], region[j], low, high)
                               for j in range(points.shape[1])]).T
             news = self.linearize(tried)
@@ -89,7 +113,7 @@ class PointSearch:
             ends = np.where(better, news[1], ends)
             violation, fits = np.where(better, news[2], violation), np.where(better, news[3], fits)
             region = np.where(better, np.minimum(2 * region, 1.0), 0.25 * region)
-        return None
+        return points, violation, fits
 
     def _least_violation(self, point: np.ndarray, slope: np.ndarray, ends: np.ndarray, region: float, low: np.ndarray,
                          high: np.ndarray) -> np.ndarray:

@@ -20,6 +20,7 @@ from dynident.methods.options import (
     one_of,
     option,
     plain_options,
+    positive_number,
     true_or_false,
     unchecked,
     whole_number,
@@ -59,6 +60,11 @@ def reset_table(name: str, value: Any) -> list[str]:
     return [] if good else [f"{name} = {value!r}; give a table from parameter to the output that stands still."]
 
 
+def inflation_factor(name: str, value: Any) -> list[str]:
+    return [] if isinstance(value, str) and value == "auto" else [
+        f'{fault[:-1]}, or "auto".' for fault in positive_number(name, value)]
+
+
 def radius_table(name: str, value: Any) -> list[str]:
     if not isinstance(value, Mapping):
         return [f"{name} = {value!r}; give a table from input to the radius of its errors."]
@@ -96,6 +102,8 @@ class SetMembership(Method):
                                       "been measured as zero for `standstill_time`.", reset_table)
     standstill_time: float = option(0.0, "How long zero has to be measured.", seconds, unit="seconds")
     max_outliers: int = option(0, "So many samples may be wrong.", whole_number(0))
+    inflate: float | str = option(1.0, 'Factor on every bound of the errors; "auto": the smallest with which something fits, '
+                                  "where nothing does.", inflation_factor)
     input_error: Mapping[str, float] = option(dict, "By input, the bound of its errors.", radius_table)
     tolerance: float = option(0.02, "Share of the first box below which a box is not divided.", fraction)
     order: int | None = option(None, "Of the Taylor polynomials in time.", taylor_order)

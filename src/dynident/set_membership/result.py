@@ -52,6 +52,8 @@ class SetMembershipResult:
     last_motion: Mapping[int, tuple[float, float]] = field(default_factory=dict)  # of unknowns that are reset
     boxes: Boxes | None = None
     refutation: Refutation | None = None
+    inflation: float = 1.0  # of every radius
+    refuted_as_given: Refutation | None = None  # where the radii grew because nothing fitted before
     notes: tuple[str, ...] = ()
     limited_by: BoxLimit | None = None
     points: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))  # (unknowns, points) that fit
@@ -83,7 +85,7 @@ def build_set_estimate(setup: SetMembershipSetup, method: SetMembership, algorit
     enclosure = Enclosure(
         names=problem.names, low=low, high=high, guarantee=result.guarantee.value, prior_low=setup.low.copy(),
         prior_high=setup.high.copy(), outer=outer, inner=inner, feasible=result.points, feasible_by=result.points_by,
-        max_outliers=method.max_outliers,
+        max_outliers=method.max_outliers, inflation=result.inflation, refuted_as_given=result.refuted_as_given,
         refutation=result.refutation, bands=result.bands, fixed=problem.fixed_values(),
         last=_last_boxes(setup, result.boxes, low, high))
     values = dict(zip(problem.names, (float(v) for v in 0.5 * (low + high)), strict=True))
@@ -99,9 +101,12 @@ def build_set_estimate(setup: SetMembershipSetup, method: SetMembership, algorit
 def _status(result: SetMembershipResult, algorithm: str) -> Status:
     if result.refutation is not None:
         return Status(result.refutation.sentence, StatusCode.REFUTED)
+    widened = "" if result.refuted_as_given is None else (
+        f" Every bound on the errors was taken {result.inflation:.4g} times as wide, since nothing fits within those given.")
     if result.limited_by is not None:
-        return Status(result.limited_by.sentence, StatusCode.ENCLOSED_BOX_LIMIT)
-    return Status(f"Converged: everything was excluded that the {algorithm} algorithm could exclude.", StatusCode.ENCLOSED)
+        return Status(result.limited_by.sentence + widened, StatusCode.ENCLOSED_BOX_LIMIT)
+    return Status(f"Converged: everything was excluded that the {algorithm} algorithm could exclude.{widened}",
+                  StatusCode.ENCLOSED)
 
 
 def _kept_paving(setup: SetMembershipSetup, result: SetMembershipResult) -> tuple[np.ndarray, np.ndarray]:

@@ -19,12 +19,13 @@ from dynident.estimate.estimate import Estimate
 from dynident.methods.capabilities import check_supports
 from dynident.models.equations import EquationModel
 from dynident.problem.problem import Problem
-from dynident.set_membership.batch import invert_batch, largest_refuted_factor
+from dynident.set_membership.batch import invert_batch, smallest_inflation, with_feasible_points
 from dynident.set_membership.bisection import resolve_strategy
 from dynident.set_membership.flows.boxes import Boxes
 from dynident.set_membership.flows.hybrid_step import HybridStep, RelaxedStep
 from dynident.set_membership.flows.interval_automaton import IntervalAutomaton
 from dynident.set_membership.flows.mode_flow import FlowOptions
+from dynident.set_membership.inflation import inflate_bounds, largest_refuted_factor
 from dynident.set_membership.interval_observer import (
     BoxBudget,
     IntervalObserver,
@@ -39,7 +40,7 @@ from dynident.set_membership.interval_observer import (
 from dynident.set_membership.motion_windows import MotionWindows, Window, WindowOptions
 from dynident.set_membership.result import BoxLimit, SetMembershipResult, build_set_estimate
 from dynident.set_membership.setup import SetMembershipSetup, make_setup
-from dynident.tolerances import HYBRID_INFLATION_RATIO
+from dynident.tolerances import HYBRID_INFLATION_RATIO, INFLATION_RATIO
 
 if TYPE_CHECKING:
     from dynident.set_membership.method import SetMembership
@@ -56,8 +57,23 @@ def run(method: SetMembership, problem: Problem) -> Estimate:
     began = time.perf_counter()
     setup, algorithm = _checked_setup(method, problem)
     smooth = algorithm == "batch" and not setup.model.hybrid
-    result = invert_batch(method, setup) if smooth else run_recursive(method, setup, algorithm)
+
+    def solve(own: SetMembershipSetup) -> SetMembershipResult:
+        return invert_batch(method, own) if smooth else run_recursive(method, own, algorithm)
+
+    result = replace(solve(setup), inflation=_stated_inflation(method))
+    if result.refutation is not None and method.inflate == "auto":
+        exact = smooth and not method.max_outliers and all(record.windows is None for record in setup.records)
+        least = result.refutation.inflation or 1.0
+        feasible = smallest_inflation(method, setup, least) if exact and np.isfinite(least) else None
+        setup, result = inflate_bounds(solve, setup, result, feasible, INFLATION_RATIO if smooth else HYBRID_INFLATION_RATIO)
+    if algorithm == "recursive" and not setup.model.hybrid and result.refutation is None:
+        result = with_feasible_points(method, setup, result)
     return build_set_estimate(setup, method, algorithm, result, time.perf_counter() - began)
+
+
+def _stated_inflation(method: SetMembership) -> float:
+    return 1.0 if isinstance(method.inflate, str) else float(method.inflate)
 
 
 def check_setup(method: SetMembership, problem: Problem) -> None:
@@ -70,7 +86,7 @@ def check_setup(method: SetMembership, problem: Problem) -> None:
 def _checked_setup(method: SetMembership, problem: Problem) -> tuple[SetMembershipSetup, str]:
     """The setup, and the name of the algorithm."""
     check_supports(problem, method.kind, method.capabilities)
-    setup = make_setup(problem, method.input_error, method.rigorous)
+    setup = make_setup(problem, method.input_error, method.rigorous, _stated_inflation(method))
     algorithm = "batch" if method.algorithm == "auto" else method.algorithm  # by far the tightest per second
     states = setup.model.states
     if method.velocity and method.velocity not in states:
@@ -149,9 +165,9 @@ def _update_by_record(method: SetMembership, observer: IntervalObserver, setup: 
                            WindowOptions(method.order or WINDOW_ORDER, method.taylor_degree))
     found = motion.contract(result.low, result.high) if algorithm == "batch" and not method.max_outliers else None
     if found is not None and found.refuted_at is not None:
-        return _refute(result, observer, motion, found.refuted_at, found.window)
+        return _refute(method, result, observer, motion, found.refuted_at, found.window)
     if observed.empty_at is not None:
-        return _refute(result, observer, motion, observed.empty_at)
+        return _refute(method, result, observer, motion, observed.empty_at)
     result = _with_observer_bounds(result, setup, e, observed, changing)
     if found is None:
         return result
@@ -179,13 +195,13 @@ def _single_box(lo: np.ndarray, hi: np.ndarray) -> Boxes:
     return Boxes(lo[:, None], hi[:, None], np.zeros(1, int))
 
 
-def _refute(result: SetMembershipResult, observer: IntervalObserver, motion: MotionWindows, sample: int,
+def _refute(method: SetMembership, result: SetMembershipResult, observer: IntervalObserver, motion: MotionWindows, sample: int,
             window: Window | None = None) -> SetMembershipResult:
     """The result where nothing fits from a sample on; `window` is the stretch of motion that says so, if one does."""
     record = motion.setup.records[motion.experiment]
     inflation = _largest_refuted_inflation(observer, motion, window)
     return replace(result, notes=(*result.notes, *short_standstills(observer, record, sample)),
-                   refutation=Refutation(record.label, float(record.time[sample]), inflation))
+                   refutation=Refutation(record.label, float(record.time[sample]), inflation, method.max_outliers))
 
 
 def _largest_refuted_inflation(observer: IntervalObserver, motion: MotionWindows, window: Window | None) -> float | None:
@@ -199,14 +215,15 @@ def _largest_refuted_inflation(observer: IntervalObserver, motion: MotionWindows
     end = setup.records[e].samples if window is None else window.end
 
     def refuted(factor: float) -> bool:
-        record = setup.records[e].part(0, end).with_inflated_bounds(factor)
-        observed = quick.run(_single_box(*setup.box(e, setup.low, setup.high)), record)
+        wider = setup.with_inflated_bounds(factor)
+        record = wider.records[e].part(0, end)
+        observed = quick.run(_single_box(*wider.box(e, wider.low, wider.high)), record)
         if observed.empty_at is not None or window is None:
             return observed.empty_at is not None
-        records = tuple(record if k == e else other for k, other in enumerate(setup.records))
-        again = replace(motion, setup=replace(setup, records=records), observed=observed,
+        records = tuple(record if k == e else other for k, other in enumerate(wider.records))
+        again = replace(motion, setup=replace(wider, records=records), observed=observed,
                         options=replace(motion.options, max_slices=INFLATION_SLICES, max_rounds=INFLATION_ROUNDS))
-        return any(again.is_refuted(part, setup.low, setup.high) for part in again.windows()
+        return any(again.is_refuted(part, wider.low, wider.high) for part in again.windows()
                    if part.end > window.begin)
 
     found = largest_refuted_factor(refuted, HYBRID_INFLATION_RATIO, grow=4.0)

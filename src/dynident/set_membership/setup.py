@@ -125,6 +125,10 @@ class SetMembershipSetup:
             ends.append(np.concatenate([x, p]))
         return ends[0], ends[1]
 
+    def with_inflated_bounds(self, factor: float) -> SetMembershipSetup:
+        """The same with every radius `factor` times as large, from the first box on."""
+        return with_first_samples(replace(self, records=tuple(own.with_inflated_bounds(factor) for own in self.records)))
+
     def unknown_rows(self, experiment: int) -> tuple[np.ndarray, np.ndarray]:
         """Rows of a box that are unknowns of the problem, and which ones."""
         b = self.problem.bindings[experiment]
@@ -140,14 +144,23 @@ class SetMembershipSetup:
         return ends
 
 
-def make_setup(problem: Problem, input_error: Mapping[str, float], rigorous: bool) -> SetMembershipSetup:
-    """Everything that could be wrong is said in one error."""
+def make_setup(problem: Problem, input_error: Mapping[str, float], rigorous: bool, inflation: float = 1.0
+               ) -> SetMembershipSetup:
+    """Every radius `inflation` times as large as stated; everything that could be wrong is said in one error."""
     model = _checked_model(problem, input_error)
     automaton = IntervalAutomaton(model, rigorous)
     records = tuple(make_bounded_record(e, model, input_error) for e in problem.experiments)
-    setup = SetMembershipSetup(problem, model, automaton, records, np.array([u.lower for u in problem.unknowns], float),
-                               np.array([u.upper for u in problem.unknowns], float))
-    for k in range(len(records)):
+    if inflation != 1:
+        records = tuple(own.with_inflated_bounds(inflation) for own in records)
+    return with_first_samples(SetMembershipSetup(problem, model, automaton, records, np.zeros(0), np.zeros(0)))
+
+
+def with_first_samples(setup: SetMembershipSetup) -> SetMembershipSetup:
+    """The setup with its first box: the bounds of the unknowns, and what the first samples leave of initial states."""
+    problem = setup.problem
+    setup = replace(setup, low=np.array([u.lower for u in problem.unknowns], float),
+                    high=np.array([u.upper for u in problem.unknowns], float))
+    for k in range(len(setup.records)):
         setup = _contract_initial_state(setup, k)
     unbounded = [u.name for u, a, b in zip(problem.unknowns, setup.low, setup.high, strict=True) if not np.isfinite(b - a)]
     if unbounded:
@@ -190,7 +203,8 @@ def _contract_initial_state(setup: SetMembershipSetup, experiment: int) -> SetMe
     low, high = setup.automaton.output.contract(*rows, record.low[:, [0]], record.high[:, [0]], FIRST_PASSES)
     if np.isnan(low).any():
         raise ProblemError(f"{record.label}: the first sample (t = {record.time[0]:g}) lies outside of every initial state "
-                           "within its bounds. Widen the bounds of the initial state, or the radius of the error.")
+                           "within its bounds. Widen the bounds of the initial state, or those of the errors (inflate=2 "
+                           "doubles them).")
     own, source = setup.unknown_rows(experiment)
     initial, first, last = own < layout.states, setup.low.copy(), setup.high.copy()
     first[source[initial]] = np.maximum(first[source[initial]], low[own[initial], 0])

@@ -4,10 +4,15 @@ Each iteration solves a quadratic program with a convex model of the Lagrangian 
 its negative curvature turned around), and goes along its step as far as the l1 merit function, objective plus penalty times
 violated constraints, falls enough (Armijo). A full step that only its constraints' curvature spoils gets a second-order
 correction (Nocedal and Wright, Algorithm 18.3 and Sec. 15.6).
+
+Quasi-Newton: the Lagrangian of a transcribed problem is a sum of elements, each of few variables: the first state of a segment
+and the parameters. Each element has a small matrix of its own (partitioned BFGS, Griewank and Toint 1982), updated with
+Powell's damping, so that it stays positive definite; their sum is as sparse as the Hessian itself. One segment is plain BFGS.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -15,11 +20,12 @@ import numpy as np
 from dynident.errors import ProblemError, SimulationDiverged
 from dynident.linalg.finite_problem import FiniteProblem, Variables
 from dynident.solvers.nlp import Program, program_of
-from dynident.solvers.quadratic_program import QuadraticProgram, QuadraticStep
-from dynident.solvers.quasi_newton import Elements, convex, first_matrices, updated
+from dynident.solvers.quadratic_program import QuadraticProgram, QuadraticStep, convex_matrix
 from dynident.solvers.solver_result import IterationLog, SolverResult, Watch, iterations_in_words
 from dynident.status import Status, StatusCode
 from dynident.tolerances import (
+    BFGS_DAMPING,
+    BFGS_SKIPPED_STEP,
     NLP_ACTIVE_BOUND,
     SQP_ARMIJO,
     SQP_DUAL_TOLERANCE,
@@ -33,6 +39,7 @@ from dynident.tolerances import (
 from dynident.transcription.nonlinear_program import LinearizedProgram, prior_curvature
 from dynident.transcription.shooting_program import ShootingProgram
 
+Elements = list[np.ndarray]  # (elements, n, n) per kind
 SQP_HESSIANS = ("bfgs", "gauss_newton", "exact")
 PENALTY_MARGIN = 1.5  # times the largest multiplier
 SLOW_STEPS = 5  # in a row, after which BFGS begins anew: its matrices learnt beside a wall
@@ -153,7 +160,7 @@ class SqpProblem:
             return state.matrices, 0.0
         exact = self.options.hessian == "exact"
         blocks = self.program.element_hessians(state.w, state.multipliers, exact)
-        return (convex(blocks) if exact and self.quadratic.sparse else blocks), state.damping
+        return (convex_elements(blocks) if exact and self.quadratic.sparse else blocks), state.damping
 
     def _direction(self, state: SqpState, hessian: np.ndarray, shift: np.ndarray | None = None) -> QuadraticStep:
         """The step of the quadratic program; `shift` stands for the constraints where a correction asks for others."""
@@ -208,7 +215,7 @@ class SqpProblem:
             return self._stuck(state, "the model's derivatives are not finite at the next point")
         matrices, moved = state.matrices, trial - state.w
         if self.options.hessian == "bfgs":
-            matrices = updated(matrices, self.program.element_columns, moved,
+            matrices = bfgs_update(matrices, self.program.element_columns, moved,
                                state.at.element_gradients(answer.multipliers), at.element_gradients(answer.multipliers),
                                state.fresh and self.options.first == "identity")
         damping = state.damping / DAMPING_FACTOR if length == 1.0 else state.damping * (DAMPING_FACTOR if length < 0.1 else 1.0)
@@ -304,3 +311,45 @@ class SqpProblem:
         point, matching = self.program.point(state.w), state.at.constraints[:self.program.matching]
         self.log.add(point.unknowns, state.at.objective / self.program.factor, step,
                      float(np.max(np.abs(matching), initial=0.0)))
+
+
+def first_matrices(columns: Sequence[np.ndarray], size: float) -> Elements:
+    """Multiples of the identity; zero for what no variable stands behind."""
+    return [np.where(c >= 0, size, 0.0)[:, :, None] * np.eye(c.shape[1]) for c in columns]
+
+
+def bfgs_update(matrices: Elements, columns: Sequence[np.ndarray], step: np.ndarray, before: Elements, after: Elements,
+            sized: bool) -> Elements:
+    """After a step of all variables, with the elements' gradients before and after it, at the same multipliers.
+
+    `sized`: the matrices are still multiples of the identity, and get the curvature of the step first (Shanno and Phua).
+    """
+    return [_bfgs_element(B, np.append(step, 0.0)[c], new - old, c >= 0, sized)
+            for B, c, old, new in zip(matrices, columns, before, after, strict=True)]
+
+
+def _bfgs_element(B: np.ndarray, s: np.ndarray, y: np.ndarray, there: np.ndarray, sized: bool) -> np.ndarray:
+    """All elements of one kind; those that the step hardly moves keep their matrix. B + yy'/s'y - Bss'B/s'Bs."""
+    y = np.where(there, y, 0.0)
+    sy, ss = np.einsum("ij,ij->i", s, y), np.einsum("ij,ij->i", s, s)
+    moved = ss > BFGS_SKIPPED_STEP**2
+    if sized:
+        curved = moved & (sy > 0)
+        size = np.where(curved, np.einsum("ij,ij->i", y, y) / np.where(curved, sy, 1.0), 0.0)
+        B = np.where((size > 0)[:, None, None], size[:, None, None] * there[:, :, None] * np.eye(B.shape[1]), B)
+    Bs = np.einsum("ijk,ik->ij", B, s)
+    sBs = np.einsum("ij,ij->i", s, Bs)
+    moved &= sBs > 0
+    safe = np.where(moved, sBs, 1.0)
+    short = sy < BFGS_DAMPING * safe  # Powell: a share of B's own curvature instead of too little, or negative one
+    gap = np.where(short, safe - sy, 1.0)
+    share = np.where(short, (1 - BFGS_DAMPING) * safe / np.where(gap > 0, gap, 1.0), 1.0)
+    r = share[:, None] * y + (1 - share)[:, None] * Bs
+    sr = np.where(moved, np.einsum("ij,ij->i", s, r), 1.0)
+    new = B - Bs[:, :, None] * Bs[:, None, :] / safe[:, None, None] + r[:, :, None] * r[:, None, :] / sr[:, None, None]
+    return np.where(moved[:, None, None], new, B)
+
+
+def convex_elements(blocks: Elements) -> Elements:
+    """Each element with its negative curvature turned around."""
+    return [np.array([convex_matrix(each) for each in block]) for block in blocks]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynident._util import hooks
-from dynident._util.short_repr import short_text
+from dynident._util.data_classes import short_text
 from dynident.statistics.uncertainty import LEVEL, Uncertainty, check_single_kind, index_of
 
 

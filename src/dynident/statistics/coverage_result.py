@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynident._util import hooks
-from dynident._util.short_repr import short_text
+from dynident._util.data_classes import short_text
 from dynident.statistics.distributions import normal_quantile
 from dynident.statistics.uncertainty import LEVEL, index_of
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from dynident._util.short_repr import short_text
+from dynident._util.data_classes import short_text
 
 SEVERITIES = ("error", "warning", "info")
 

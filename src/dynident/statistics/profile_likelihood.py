@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynident._util import hooks
-from dynident._util.short_repr import short_text
+from dynident._util.data_classes import short_text
 from dynident.errors import ProblemError, did_you_mean
 from dynident.statistics.covariance import Covariance
 from dynident.statistics.distributions import student_quantile

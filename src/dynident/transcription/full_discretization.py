@@ -1,7 +1,8 @@
-"""Full discretization: the states at every grid point are unknowns, and a one-step scheme is an equality between them.
+"""Full discretization: the states at every grid point are unknowns, and a scheme is an equality between them.
 
 Sec. III-C of the direct-methods paper. For implicit schemes the stages inside a step are unknowns too; they are eliminated
-interval by interval, so that what remains has the same shape as multiple shooting with one step per segment.
+interval by interval, so that what remains has the same shape as multiple shooting with one step per segment. For multistep
+schemes a node holds the state before it too, so that they link neighbours like the others.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dynident.integrators.collocation_defects import CollocationDefects, Colloca
 from dynident.integrators.delayed_propagation import SplitGrid, split_grid
 from dynident.integrators.grid import Grid, grid_of
 from dynident.integrators.propagation import propagator_for
-from dynident.integrators.scheme import Explicit, Implicit
+from dynident.integrators.scheme import Explicit, Implicit, Multistep
 from dynident.linalg.finite_problem import Evaluation, LinearizedProblem, SegmentChain, Variables, Workspace
 from dynident.models.delay import MovingGridModel
 from dynident.problem.problem import Problem
@@ -57,8 +58,8 @@ class FullDiscretization:
     simulation_noise = jacobian_error = 0.0
     jacobian_is_cheap = True
 
-    def __init__(self, problem: Problem, integrator: Explicit | Implicit, steps_per_sample: int, std: Mapping[str, float],
-                 loss: str = "squared"):
+    def __init__(self, problem: Problem, integrator: Explicit | Implicit | Multistep, steps_per_sample: int,
+                 std: Mapping[str, float], loss: str = "squared"):
         self.problem, self.integrator, self.steps, self.std, self.loss = problem, integrator, steps_per_sample, std, loss
         self.objective = Objective(problem, loss)
         self.free = tuple(int(i) for i in self.objective.free)
@@ -66,9 +67,11 @@ class FullDiscretization:
         self.model = model
         self.collocator: Collocator = collocator_for(model, integrator, self.free)
         self.stages = stage_unknowns(problem.model, integrator)
-        explicit, nx = isinstance(integrator, Explicit), len(problem.model.states)
-        self.closed = explicit or integrator.points[-1] == 1.0  # type: ignore[union-attr]  # the last stage is the state at the interval's end
-        self.block = nx if explicit else self.stages + (0 if self.closed else nx)  # unknowns per interval, each once
+        nx = len(problem.model.states)
+        # the last stage is the state at the interval's end:
+        self.closed = not isinstance(integrator, Implicit) or integrator.points[-1] == 1.0
+        self.block = (self.stages or nx) + (0 if self.closed else nx)  # unknowns per interval, each once
+        self.history = nx if isinstance(integrator, Multistep) else 0  # of a node, what repeats the node before it
         self.records = [Nodes(problem, e, steps_per_sample, std) for e in range(len(problem.experiments))]
         self.names, self.coordinates = self.objective.names, self.objective.coordinates
         self.residual_count = self.objective.residual_count(self.records)
@@ -107,6 +110,8 @@ class FullDiscretization:
 
     def with_stages(self, e: int, states: np.ndarray) -> np.ndarray:
         """Nodes of a point from the states at all grid points, stages on the line between them."""
+        if self.history:
+            return np.hstack([states[1:], states[:-1]])
         fractions = self.integrator.points if isinstance(self.integrator, Implicit) else ()
         between = [states[:-1] + c * (states[1:] - states[:-1]) for c in fractions]
         return np.hstack([states[1:], *between])
@@ -163,7 +168,7 @@ class FullDiscretization:
         residuals = evaluation.weighted_residuals
         chains = [SegmentChain(record.segment_starts, out.jacobian, weight, rhs, out.link, out.defect, out.stage)
                   for record, out, weight, rhs in zip(self.records, results, weights, residuals, strict=True)]
-        return self.objective.linear(point, evaluation, chains, workspace)
+        return self.objective.linear(point, evaluation, chains, workspace, self.history)
 
     # what the statistics need
 
@@ -176,7 +181,7 @@ class FullDiscretization:
 
     def to_shooting(self, point: Variables) -> tuple[Shooting, Variables]:
         """The same solution seen as multiple shooting with the same steps: for trajectories and derivatives along time."""
-        segments = [default_segments(e.samples) for e in self.problem.experiments]
+        segments = [1 if self.history else default_segments(e.samples) for e in self.problem.experiments]
         shooting = Shooting(self.problem, self.integrator, segments, self.steps, self.std, self.loss)
         nodes = []
         for e, (fine, coarse) in enumerate(zip(self.records, shooting.records, strict=True)):

@@ -16,7 +16,8 @@ import numpy as np
 
 from dynident.codegen.batched import BatchedFunction
 from dynident.errors import NotSupported
-from dynident.integrators.scheme import Explicit
+from dynident.integrators.multistep_propagation import MultistepGrid, multistep_residual, multistep_symbols
+from dynident.integrators.scheme import Explicit, Multistep
 from dynident.integrators.step_functions import symbol_kind, symbolic_step, symbols
 from dynident.linalg.finite_problem import Evaluation, Variables
 from dynident.transcription.full_discretization import FullDiscretization
@@ -113,7 +114,8 @@ class NonlinearProgram:
             begin, nodes = self._columns(e, at, count)
             ends = at + self.block * np.arange(count)[:, None] + np.arange(self.block)
             free = np.tile(begin[1], (count, 1))
-            local = np.hstack([nodes[:-1], ends, free])  # variables of the stage: state, end block, parameters
+            before = np.vstack([np.full((1, self.nx), -1), nodes[:-2]])[:count, :self.finite.history]
+            local = np.hstack([nodes[:-1], ends, before, free])  # variables of the stage: state, end block, past, parameters
             self._intervals.append(local)
             lines = row + self.block * np.arange(count)[:, None] + np.arange(self.block)
             jr.append(lines[:, jac.row()].ravel())
@@ -167,7 +169,7 @@ class NonlinearProgram:
         """Scaled variables of a point."""
         parts = [point.unknowns]
         for nodes in point.nodes:
-            stages = nodes[:, self.nx:]
+            stages = nodes[:, self.nx:nodes.shape[1] - self.finite.history]
             if self.closed and stages.shape[1]:
                 parts.append(np.hstack([stages[:, :-self.nx], nodes[:, :self.nx]]).ravel())
             else:
@@ -176,10 +178,15 @@ class NonlinearProgram:
 
     def point(self, w: np.ndarray) -> Variables:
         w, at, nodes = w * self.scale, self.unknowns, []
-        for count in self.intervals:
+        values = self.finite.coordinates.values(w[:self.unknowns])
+        for e, count in enumerate(self.intervals):
             blocks = w[at:at + self.block * count].reshape(count, self.block)
-            stages = blocks if self.closed and self.finite.stages else blocks[:, :-self.nx]
-            nodes.append(np.hstack([blocks[:, -self.nx:], stages]))
+            if self.finite.history:
+                first = self.problem.parameters_and_initial_state(values, e)[1]
+                nodes.append(self.finite.with_stages(e, np.vstack([first, blocks])))
+            else:
+                stages = blocks if self.closed and self.finite.stages else blocks[:, :-self.nx]
+                nodes.append(np.hstack([blocks[:, -self.nx:], stages]))
             at += self.block * count
         return Variables(w[:self.unknowns], tuple(nodes))
 
@@ -231,7 +238,7 @@ class NonlinearProgram:
 
     @property
     def element_columns(self) -> list[np.ndarray]:
-        """Per record the variables of each interval (state, end block, parameters), then those of each output's node."""
+        """Per record the variables of each interval (state, end block, past, parameters), then those of each output's node."""
         return [*self._intervals, *self._seen]
 
     def _element_gradients(self, pulls: list[np.ndarray], blocks: list[np.ndarray], multipliers: np.ndarray
@@ -319,13 +326,16 @@ class NonlinearProgram:
         p = self.problem.parameters_at(values, e)
         unknown = self.problem.bindings[e].parameter_unknown[list(self.finite.free)]
         states = self.finite.states(point, e)
-        nodes = point.nodes[e]
+        nodes = point.nodes[e][:, :point.nodes[e].shape[1] - self.finite.history]
         ends = nodes[:, self.nx:] if self.closed and self.finite.stages else np.hstack([nodes[:, self.nx:], nodes[:, :self.nx]])
         return p, point.unknowns[unknown], states, ends
 
     def _stage(self, e: int, name: str, point: Variables, multipliers: np.ndarray | None = None) -> list[np.ndarray]:
         p, free, states, ends = self._parts(e, point)
         g, extra = self.finite.records[e].grid, [] if multipliers is None else [multipliers]
+        if isinstance(self.finite.integrator, Multistep):
+            past, before = MultistepGrid.of(self.finite.integrator, g), np.vstack([states[:1], states[:-2]])
+            extra = [past.ratio, past.time_before, before, past.u_before, *extra]
         arguments = [g.time[:-1, None], np.diff(g.time)[:, None], states[:-1], ends, g.u_begin, g.u_end, p, free, *extra]
         return self.stages(name, arguments, g.nodes - 1)
 
@@ -364,16 +374,22 @@ def _scattered(entries: np.ndarray, sparsity: ca.Sparsity, columns: int) -> np.n
 
 
 def _functions(finite: FullDiscretization, block: int, closed: bool, logs: tuple[bool, ...]) -> list[ca.Function]:
-    """dyn_con (t, h, x, end, u0, u1, p, free) -> block residuals; dyn_out (t, x, u, p, free); derivatives of both."""
+    """dyn_con (t, h, x, end, u0, u1, p, free) -> block residuals; dyn_out (t, x, u, p, free); derivatives of both.
+
+    Of a multistep scheme dyn_con takes the past as well: ratio, t_before, x_before, u_before.
+    """
     model, scheme = finite.model, finite.integrator
-    s = symbols(model)
+    multistep = isinstance(scheme, Multistep)
+    s = multistep_symbols(model) if multistep else symbols(model)
     nx = len(model.states)
     free, end = ca.SX.sym("free", len(finite.free)), ca.SX.sym("end", block)
     p = ca.SX(s["p"])
     for place, (index, log) in enumerate(zip(finite.free, logs, strict=True)):
         p[index] = ca.exp(free[place]) if log else free[place]
     step = symbolic_step(model, scheme, {**s, "p": p})
-    if isinstance(scheme, Explicit):
+    if isinstance(scheme, Multistep):
+        residual = multistep_residual(model, scheme, {**s, "p": p}, end)
+    elif isinstance(scheme, Explicit):
         residual = scheme.next_state(step) - end
     elif closed:
         residual = scheme.equations(step, end)
@@ -382,8 +398,10 @@ def _functions(finite: FullDiscretization, block: int, closed: bool, logs: tuple
         residual = ca.vertcat(scheme.equations(step, stages), scheme.next_state(step, stages) - end[-nx:])
     y = model.output(s["t"], s["x"], s["u0"], p)
     m, k = ca.SX.sym("m", block), ca.SX.sym("k", len(model.outputs))
-    local, seen = ca.vertcat(s["x"], end, free), ca.vertcat(s["x"], free)
+    past = [s["x_before"]] if multistep else []
+    local, seen = ca.vertcat(s["x"], end, *past, free), ca.vertcat(s["x"], free)
     inputs = [s["t"], s["h"], s["x"], end, s["u0"], s["u1"], s["p"], free]
+    inputs += [s[name] for name in ("ratio", "t_before", "x_before", "u_before")] if multistep else []
     node = [s["t"], s["x"], s["u0"], s["p"], free]
 
     def made(name: str, arguments: list[ca.SX], results: list[ca.SX]) -> ca.Function:

@@ -14,7 +14,7 @@ import numpy as np
 from dynident.errors import ProblemError, SimulationDiverged
 from dynident.integrators.grid import Grid, grid_of
 from dynident.integrators.propagation import Propagation, Propagator, propagator_for
-from dynident.integrators.scheme import Adaptive, Integrator
+from dynident.integrators.scheme import Adaptive, AnyIntegrator, Integrator
 from dynident.linalg.block_rows import stacked
 from dynident.linalg.finite_problem import (
     Evaluation,
@@ -124,7 +124,7 @@ class _PropagatedRecords:
 class Shooting:
     """The finite problem of single and multiple shooting (eqs. (4), (5) of the direct-methods paper)."""
 
-    def __init__(self, problem: Problem, integrator: Integrator, segments: Sequence[int], substeps: int,
+    def __init__(self, problem: Problem, integrator: AnyIntegrator, segments: Sequence[int], substeps: int,
                  std: Mapping[str, float], loss: str = "squared", start_values: np.ndarray | None = None):
         """`start_values` of the unknowns, where they are not those of the problem."""
         self.problem, self.loss, self.substeps, self.integrator = problem, loss, substeps, integrator

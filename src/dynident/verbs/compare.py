@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dynident._util import hooks
-from dynident._util.data_frame import data_frame
-from dynident._util.short_repr import short_text
+from dynident._util.data_classes import data_frame, short_text
 from dynident.errors import NotConverged, NotSupported, ProblemError
 from dynident.estimate.estimate import Estimate
 from dynident.methods.method import Method

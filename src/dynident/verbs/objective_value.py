@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynident._util.short_repr import short_fields
+from dynident._util.data_classes import short_fields
 from dynident.errors import NotSupported, ProblemError, SimulationDiverged, did_you_mean
 from dynident.methods.capabilities import CONDITIONS, Capabilities, Support, check_supports
 from dynident.methods.exact_shooting import likely_shooting

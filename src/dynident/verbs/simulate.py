@@ -14,7 +14,7 @@ from dynident.problem.experiment import Experiment
 from dynident.problem.formulas import with_formulas
 from dynident.problem.model import Model
 from dynident.problem.problem import first_state_of
-from dynident.problem.unit_checks import unit_faults
+from dynident.problem.problem_checks import unit_faults
 from dynident.robots.model import RobotModel
 from dynident.transcription.simulators import MOST_SUBSTEPS, RefinedSimulation, refine_steps, simulator_for
 

@@ -19,7 +19,7 @@ from dynident.problem.experiment import Experiment
 from dynident.problem.noise import Gaussian
 from dynident.problem.parameter import InitialState, Parameter
 from dynident.problem.problem import Problem
-from dynident.problem.unit_checks import unit_faults
+from dynident.problem.problem_checks import unit_faults
 from dynident.verbs.judge import judge_record
 from dynident.verbs.simulate import simulate
 

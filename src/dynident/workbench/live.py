@@ -5,18 +5,21 @@ from __future__ import annotations
 import re
 import time as clock
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dynident.errors import DynidentError, ProblemError, SimulationDiverged
+from dynident.errors import DynidentError, ProblemError, SimulationDiverged, sentences_of
 from dynident.estimate.estimate import fit_percent
+from dynident.integrators.adaptive import RADAU5
 from dynident.integrators.grid import Grid, grid_of
 from dynident.models.equations import EquationModel
 from dynident.models.library import machines
 from dynident.problem.experiment import Experiment
-from dynident.problem.parameter import InitialState
+from dynident.problem.model import Model
+from dynident.problem.parameter import InitialState, Parameter
 from dynident.problem.problem import Problem, given_std
 from dynident.robots.model import RobotModel
 from dynident.tolerances import LIVE_CURVE_CHANGE
@@ -24,10 +27,11 @@ from dynident.transcription.initial_guess import start_values
 from dynident.transcription.simulators import Simulator, declared_names, simulator_for
 from dynident.workbench import mathml
 from dynident.workbench.records import ProblemText, ReadableProblem, RecordCache, described, preview
-from dynident.workbench.thinning import Thinning
+from dynident.workbench.spectrum import amplitude_spectra
 from dynident.workbench.wire import pack_columns
 
 FINEST = 64  # steps between two samples beyond which a live curve is not refined
+PIXELS_PER_FREQUENCY = 4  # of a spectrum that is drawn
 PATIENCE = 0.1  # s; a live curve is not refined beyond this
 LABEL = re.compile(r"(rate|definition|output|input|parameter|constant|algebraic equation|next value)(?: of)? '([^']+)'")
 TEMPLATES = {"servo_axis": "Servo axis with friction", "mass_spring_damper": "Mass, spring, damper",
@@ -45,13 +49,14 @@ class Live:
         self.opened = ReadableProblem(None, (), (), (), {})
         self.text: ProblemText | None = None
         self.curves: dict[int, LiveRecord] = {}
-        self.model_hash = ""
+        self.compiled = ""  # which model by which integrator
+        self.stiff = False  # even steps did not do, and those of radau5 did
         self.simulator: Simulator | None = None
 
     def load(self, text: str, file: str, allow_outside: bool, allow_code: bool, tell: Tell) -> Answer:
         """Read a problem, however faulty, and say what is in it."""
         self.text = ProblemText(text, Path(file), allow_outside, allow_code, self.cache.read)
-        self.opened, self.curves = self.text.opened(), {}
+        self.opened, self.curves, self.stiff = self.text.opened(), {}, False
         records = [described(self.opened, number) for number in range(len(self.opened.records))]
         said = {"faults": list(self.opened.faults), "content": self.opened.content, "records": records}
         return {"description": said | (_described(self.opened.said.problem) if self.opened.said else {})}, b""
@@ -67,27 +72,61 @@ class Live:
         return {}, pack_columns(head, [thin.times(experiment.time), *(thin.values(signal) for signal in signals)])
 
     def simulate(self, record: int, values: Mapping[str, float], width: int, begin: float | None, end: float | None,
-                 tell: Tell) -> Answer:
-        """What the model does at these values, thinned by the same pixels as the record."""
+                 spectrum: bool, tell: Tell) -> Answer:
+        """What the model does at these values, thinned by the same pixels as the record; or the spectra of both."""
         experiment = self._experiment(record)
         if self.opened.said is None:
             raise ProblemError("There is no model to simulate yet: " + self.opened.faults[0])
-        if record not in self.curves:
-            self.curves[record] = LiveRecord(_posed(self.opened.said.problem, experiment), self._simulator())
         began = clock.process_time()
         try:
-            outputs, change = self.curves[record].run(values)
+            outputs, change = self._curve(record, experiment, values)
         except SimulationDiverged as bad:
             said = str(bad).rstrip(".")
             return {"diverged": f"{said[:1].upper()}{said[1:]}. The last good curve is shown; change the values back."}, b""
         thin = Thinning.of(experiment.time, width, begin, end)
         names = list(self.opened.said.problem.model.outputs)
         found = dict(zip(names, outputs.T, strict=True))
+        if spectrum:
+            part = slice(thin.first, thin.last)
+            both = [np.asarray(each)[part] for name, y in experiment.outputs.items() for each in (y, found[name])]
+            frequency, spectra = amplitude_spectra(np.asarray(experiment.time)[part], both, width // PIXELS_PER_FREQUENCY)
+            return {}, pack_columns({"outputs": list(experiment.outputs)}, [frequency, *spectra])
         residuals = {name: np.asarray(measured) - found[name] for name, measured in experiment.outputs.items()}
         head = {"outputs": names, "residuals": list(residuals), "coarse": change > LIVE_CURVE_CHANGE, "change": change,
                 "cpu_ms": 1e3 * (clock.process_time() - began), **_scores(experiment, found, residuals)}
         return {}, pack_columns(head, [thin.times(experiment.time), *map(thin.values, found.values()),
                                        *map(thin.values, residuals.values())])
+
+    def _curve(self, record: int, experiment: Experiment, values: Mapping[str, float]) -> tuple[np.ndarray, float]:
+        """By steps of even length; where shorter ones do not help and the choice is ours, by an integrator for stiff models."""
+        reason: SimulationDiverged | None = None
+        try:
+            found = self._live(record, experiment).run(values)
+            if found[1] <= LIVE_CURVE_CHANGE or not self._may_choose():
+                return found
+        except SimulationDiverged as bad:
+            reason = bad
+            if not self._may_choose():
+                raise
+        self.stiff, self.curves = True, {}
+        try:
+            return self._live(record, experiment).run(values)
+        except SimulationDiverged as bad:  # the values are to blame, not the steps
+            self.stiff, self.curves = False, {}
+            raise (reason or bad) from None
+
+    def _live(self, record: int, experiment: Experiment) -> LiveRecord:
+        assert self.opened.said is not None
+        if record not in self.curves:
+            self.curves[record] = LiveRecord(_posed(self.opened.said.problem, experiment), self._simulator())
+        return self.curves[record]
+
+    def _may_choose(self) -> bool:
+        """No integrator is said, and the model has equations to which another one can be applied."""
+        assert self.opened.said is not None
+        model = _forward(self.opened.said.problem)
+        said = (self.opened.content.get("method") or {}).get("integrator", "auto")
+        return said == "auto" and not self.stiff and isinstance(model, EquationModel) and not model.hybrid
 
     def _experiment(self, record: int) -> Experiment:
         experiment = self.opened.records[record] if 0 <= record < len(self.opened.records) else None
@@ -106,15 +145,25 @@ class Live:
     def _simulator(self) -> Simulator:
         """Compiled once for a model, however often its problem is edited."""
         assert self.opened.said is not None
-        problem = self.opened.said.problem
-        key = problem.model.content_hash() if isinstance(problem.model, EquationModel) else ""
-        if self.simulator is None or not key or key != self.model_hash:
-            model = problem.model.equations if isinstance(problem.model, RobotModel) else problem.model
-            self.simulator, self.model_hash = simulator_for(model, _integrator(self.opened), declared_names(problem)), key
+        problem, model = self.opened.said.problem, _forward(self.opened.said.problem)
+        integrator = RADAU5.name if self.stiff else _integrator(self.opened)
+        key = f"{model.content_hash()} {integrator}" if isinstance(model, EquationModel) else ""
+        if self.simulator is None or not key or key != self.compiled:
+            self.simulator, self.compiled = simulator_for(model, integrator, declared_names(problem)), key
         return self.simulator
 
     def preview(self, path: str, tell: Tell) -> Answer:
         return {"preview": preview(Path(path))}, b""
+
+    def petab(self, path: str, target: str, tell: Tell) -> Answer:
+        """A problem of PEtab, written as a problem file into a folder that is not there yet."""
+        from dynident.io.petab.read import read_petab
+        from dynident.io.problem_file.read import write_problem
+
+        problem, file = read_petab(path), Path(target)
+        file.parent.mkdir()
+        write_problem(problem, None, file)
+        return {}, b""
 
     def equations(self, model: dict[str, Any], tell: Tell) -> Answer:
         """Faults by line, formulas, and which names are parameters, of equations that somebody is typing."""
@@ -125,7 +174,7 @@ class Live:
         try:
             parameters = list(EquationModel.from_definition({"kind": "equations", **model}).parameters)
         except DynidentError as error:
-            faults = [_at_line(fault) for fault in getattr(error, "faults", None) or [str(error)]]
+            faults = [_at_line(fault) for fault in sentences_of(error)]
         return {"formulas": formulas, "line_faults": faults, "parameters": parameters}, b""
 
     def templates(self, tell: Tell) -> Answer:
@@ -181,9 +230,14 @@ class LiveRecord:
 
 def _posed(problem: Problem, experiment: Experiment) -> Problem:
     """The question for one record: what is declared of initial states that it knows does not concern it."""
-    model = problem.model.equations if isinstance(problem.model, RobotModel) else problem.model
     kept = [p for p in problem.parameters if not (isinstance(p, InitialState) and p.state in experiment.initial)]
-    return Problem(model, [experiment], kept)
+    return Problem(_forward(problem), [experiment], kept)
+
+
+def _forward(problem: Problem) -> Model:
+    """The model; of an arm its forward dynamics, in which what is not declared has the values of its description."""
+    arm = problem.model
+    return arm.forward([p.name for p in problem.parameters if isinstance(p, Parameter)]) if isinstance(arm, RobotModel) else arm
 
 
 def _integrator(opened: ReadableProblem) -> str:
@@ -260,3 +314,39 @@ def _template(name: str, title: str) -> dict[str, Any]:
 def _is_positive(name: str, values: Mapping[str, float]) -> bool:
     """A mass, a stiffness or a friction is; an offset or a centre of mass need not be."""
     return values.get(name, 0.0) > 0 and name != "offset" and not name.startswith("s")
+
+
+@dataclass(frozen=True, eq=False)
+class Thinning:
+    """Where the pixels begin in a part of a record: all signals that are thinned by it keep their samples side by side."""
+
+    first: int  # sample of the record
+    last: int  # one beyond
+    edges: np.ndarray | None  # (pixels,) samples, counted from `first`; None: as few samples as points, and all are kept
+
+    @classmethod
+    def of(cls, time: np.ndarray, width: int, begin: float | None = None, end: float | None = None) -> Thinning:
+        """For times between begin and end, with a neighbour on either side, on so many pixels."""
+        first = 0 if begin is None else max(0, int(np.searchsorted(time, begin, "left")) - 1)
+        last = len(time) if end is None else min(len(time), int(np.searchsorted(time, end, "right")) + 1)
+        last = max(last, min(first + 1, len(time)))
+        if last - first <= 2 * width:
+            return cls(first, last, None)
+        return cls(first, last, np.linspace(0, last - first, width, endpoint=False).astype(np.int64))
+
+    def times(self, time: np.ndarray) -> np.ndarray:
+        """Two per pixel: where it begins, and its middle."""
+        part = np.asarray(time[self.first:self.last], float)
+        if self.edges is None:
+            return part
+        ends = np.append(self.edges[1:], len(part))
+        return np.column_stack([part[self.edges], part[(self.edges + ends) // 2]]).ravel()
+
+    def values(self, signal: np.ndarray) -> np.ndarray:
+        """The smallest and the largest value per pixel, in the order in which the signal goes; NaN where all are missing."""
+        part = np.asarray(signal[self.first:self.last], float)
+        if self.edges is None:
+            return part
+        low, high = np.fmin.reduceat(part, self.edges), np.fmax.reduceat(part, self.edges)
+        falls = part[np.append(self.edges[1:], len(part)) - 1] < part[self.edges]
+        return np.column_stack([np.where(falls, high, low), np.where(falls, low, high)]).ravel()

@@ -60,7 +60,8 @@ def folder_and_file(target: Path | None) -> tuple[Path, str | None]:
     if target.is_dir():
         return target, None
     if target.suffix.lower() not in (*PROBLEMS, *RECORDS):
-        raise ProblemError(f"{target.name}: a problem file ends in .toml, a record in {', '.join(RECORDS)}.")
+        raise ProblemError(f"{target.name}: a problem file ends in .toml (of PEtab in .yaml), a record in "
+                           f"{', '.join(RECORDS)}.")
     return target.resolve().parent, target.name
 
 

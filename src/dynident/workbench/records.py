@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from dynident.errors import DynidentError, ProblemError
-from dynident.io.problem_file.read import Located, ProblemFile, Reader, problem_from_text
+from dynident.errors import DynidentError, ProblemError, sentences_of
+from dynident.io.problem_file.faults import Located
+from dynident.io.problem_file.read import ProblemFile, Reader, problem_from_text
 from dynident.io.problem_file.schema import ExperimentTable
 from dynident.io.readers.columns import existing_file
 from dynident.io.readers.dialect import opened as opened_text
@@ -86,8 +87,7 @@ class ProblemText:
             said = problem_from_text(self.text, self.file, self.allow_outside, self.allow_code, self.read)
             return ReadableProblem(said, sources, (*said.problem.experiments, *said.validation), (), content)
         except DynidentError as error:
-            faults = tuple(getattr(error, "faults", None) or [str(error)])
-            return ReadableProblem(None, sources, runs, faults, content)
+            return ReadableProblem(None, sources, runs, sentences_of(error), content)
 
     def runs(self, table: Any) -> list[Experiment]:
         """What a table names, without a model; nothing where even that is faulty, which the whole problem says already."""

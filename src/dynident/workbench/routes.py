@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from dynident.workbench import commands
+from dynident.workbench import results
 from dynident.workbench.folder import listed_files
 from dynident.workbench.processes import ProcessEnded
 from dynident.workbench.runner import Runner
 from dynident.workbench.security import Keys
 from dynident.workbench.session import LOAD_SECONDS, Refused, Session
 
+# all methods; tests compare them with the registry, which takes long to load
+METHODS = ("automatic", "single_shooting", "multiple_shooting", "full_discretization", "least_squares", "prediction_error",
+           "kalman", "moving_horizon", "boundary_value", "multistart", "inverse_dynamics", "set_membership")
 NARROWEST, WIDEST = 16, 8192  # pixels
 Request = dict[str, Any]
 Given = dict[str, Any] | bytes
@@ -37,8 +42,8 @@ class Routes:
     def state(self, request: Request) -> Given:
         found = self.session.state()
         opened = self.session.opened
-        return {**found, "job": self.runner.current, "methods": commands.methods(),
-                "commands": commands.same_elsewhere(opened.file, opened.dirty, self.session.folder)}
+        return {**found, "job": self.runner.current, "methods": list(METHODS),
+                "commands": same_elsewhere(opened.file, opened.dirty, self.session.folder)}
 
     def files(self, request: Request) -> Given:
         return {"files": listed_files(self.session.folder), "folder": self.session.folder.name}
@@ -97,7 +102,8 @@ class Routes:
         values = request.get("values")
         if not isinstance(values, dict) or not all(_is_number(value) for value in values.values()):
             raise Refused(422, "values are numbers by name.")
-        head, body = self.session.simulate({**_view(request), "values": values})
+        spectrum = request.get("spectrum") is True
+        head, body = self.session.simulate({**_view(request), "values": values, "spectrum": spectrum})
         if "diverged" in head:
             raise Refused(422, head["diverged"], diverged=True)
         return body
@@ -176,3 +182,21 @@ def _whole(request: Request, name: str) -> int:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def same_elsewhere(file: Path | None, dirty: bool, folder: Path) -> dict[str, Any]:
+    """Texts to copy; `save_first` where the file on disk is not what the page shows."""
+    if file is None:
+        return {}
+    out = results.next_folder(file)
+    problem, target = (shlex.quote(_relative(path, folder)) for path in (file, out))
+    shell = (f"dynident check {problem}\ndynident fit {problem} --out {target}\ndynident report {target}")
+    python = (f"import dynident as di\n\nsaid = di.read_problem({_relative(file, folder)!r})\n"
+              f"print(di.check(said.problem))\nestimate = di.identify(said.problem, said.method or None)\nprint(estimate)\n"
+              "for record in said.validation:\n    print(estimate.validate(record))\n"
+              f"estimate.save({_relative(out, folder)!r})\n")
+    return {"shell": shell, "python": python, "save_first": dirty}
+
+
+def _relative(path: Path, folder: Path) -> str:
+    return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else str(path)

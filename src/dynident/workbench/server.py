@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import threading
 import traceback
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -15,9 +17,17 @@ from dynident.workbench.routes import Routes
 from dynident.workbench.runner import Runner
 from dynident.workbench.security import HEADERS, LARGEST_BODY, POLICY, REPORT_POLICY, Keys, foreign
 from dynident.workbench.session import Refused, Session
-from dynident.workbench.static_files import static_file
 from dynident.workbench.wire import to_json
 
+PAGE = Path(__file__).parent / "static"
+REPORT = Path(__file__).parents[1] / "report" / "assets"  # the chart library and the palette are those of the report
+MODULES = ("app", "api", "store", "elements", "plots", "charts", "sliders", "records", "model", "fit", "trust", "design",
+           "keys", "history")
+KINDS = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
+         ".svg": "image/svg+xml"}
+FILES = {"/": PAGE / "index.html", "/style.css": PAGE / "style.css", "/icon.svg": PAGE / "icon.svg",
+         **{f"/{name}.js": PAGE / f"{name}.js" for name in MODULES},
+         **{f"/vendor/{name}": REPORT / name for name in ("uPlot.iife.min.js", "uPlot.min.css")}}
 PATIENCE = 20.0  # s; a connection that says nothing for so long is closed
 MOST_CONNECTIONS = 400
 PING = 1.0  # s between two looks at the file and at the connection of a page that watches
@@ -209,3 +219,19 @@ def free_port(port: int) -> bool:
         except OSError:
             return False
     return True
+
+
+@cache
+def static_file(path: str) -> tuple[bytes, str] | None:
+    """Content and kind; None for what is not on the list."""
+    if path == "/palette.css":
+        return palette().encode(), KINDS[".css"]
+    file = FILES.get(path)
+    return None if file is None else (file.read_bytes(), KINDS[file.suffix])
+
+
+def palette() -> str:
+    """The colours of the report, light and dark: the rules of its style sheet that hold variables of the root alone."""
+    text = re.sub(r"/\*.*?\*/", "", (REPORT / "style.css").read_text(encoding="utf-8"), flags=re.DOTALL)
+    root = r":root[^{}]*\{[^{}]*\}"
+    return "\n".join(re.findall(rf"@media screen[^{{}}]*\{{\s*{root}\s*\}}|{root}", text))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import tomllib
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,11 +14,11 @@ from typing import Any
 from dynident._util.atomic import atomic_write
 from dynident.workbench import results
 from dynident.workbench.document import EditError, edited
-from dynident.workbench.events import EventLog
 from dynident.workbench.folder import listed_files, within
 from dynident.workbench.processes import LIVE_ENVIRONMENT, PageWorker, ProcessEnded, TooSlow
 from dynident.workbench.wire import Message
 
+MOST_EVENTS = 2000  # that are kept; a page that was away longer asks for the whole state
 LOAD_SECONDS = 120.0  # s; records of a gigabyte, or a model that takes a while to compile
 LIVE_SECONDS = 2.0  # s; a curve that takes longer does not follow a slider
 MOST_UNDONE = 200  # steps back that are kept
@@ -85,9 +86,14 @@ class Session:
     def open_file(self, name: str, record: str = "") -> None:
         """A problem file, or a record, which becomes a new problem beside it; by a name that is listed.
 
-        Of a fleet file one `record` is opened, as a new problem with the fleet's model and parameters.
+        Of a fleet file one `record` is opened, as a new problem with the fleet's model and parameters. A problem of PEtab is
+        written as one of ours into a new folder beside it, with its records, and that one is opened.
         """
         path = self._listed(name)
+        if path.suffix.lower() in (".yaml", ".yml"):
+            target = _free_folder(path) / f"{path.stem}.toml"
+            self.ask({"call": "petab", "path": str(path), "target": str(target)}, LOAD_SECONDS)
+            path = target
         if path.suffix.lower() == ".toml":
             text = _read(path)
             if "fleet" in _tables(text) or record:
@@ -352,9 +358,37 @@ def _stamp(path: Path) -> tuple[int, int] | None:
     return found.st_mtime_ns, found.st_size
 
 
+def _free_folder(problem: Path) -> Path:
+    """Where a problem of another kind is written as one of ours."""
+    names = (f"{problem.stem}-dynident", *(f"{problem.stem}-dynident-{k}" for k in range(2, 1000)))
+    return next((place for name in names if not (place := problem.with_name(name)).exists()), problem.with_name(names[0]))
+
+
 def _free_name(record: Path) -> Path:
     """The problem file of a record: its own name, or one that is not taken."""
     for name in (f"{record.stem}.toml", *(f"{record.stem}-{k}.toml" for k in range(2, 1000))):
         if not record.with_name(name).exists():
             return record.with_name(name)
     return record.with_name(NEW)
+
+
+class EventLog:
+    """Numbered events; whoever waits is woken by the next one."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.kept: deque[tuple[int, dict[str, Any]]] = deque(maxlen=MOST_EVENTS)
+        self.last = 0
+
+    def tell(self, kind: str, **facts: Any) -> None:
+        with self.changed:
+            self.last += 1
+            self.kept.append((self.last, {"event": kind, **facts}))
+            self.changed.notify_all()
+
+    def after(self, number: int, seconds: float) -> list[tuple[int, dict[str, Any]]]:
+        """Those after this number, as soon as there are any; none when so many seconds have passed."""
+        with self.changed:
+            if self.last <= number:
+                self.changed.wait(seconds)
+            return [(n, event) for n, event in self.kept if n > number]

@@ -87,7 +87,7 @@ def main() -> None:
 
 
 def _answered(calls: dict[str, Callable[..., Answer]], head: dict[str, Any], channel: Channel) -> Answer:
-    from dynident.errors import DynidentError
+    from dynident.errors import DynidentError, sentences_of
 
     number = head.pop("number")
     try:
@@ -95,7 +95,7 @@ def _answered(calls: dict[str, Callable[..., Answer]], head: dict[str, Any], cha
     except KeyboardInterrupt:
         return {"stopped": "Stopped before there was anything to keep."}, b""
     except DynidentError as error:
-        return {"faults": list(getattr(error, "faults", None) or [str(error)])}, b""
+        return {"faults": list(sentences_of(error))}, b""
     except OSError as error:
         return {"faults": [f"{error.filename or 'A file'}: {error.strerror or error}."]}, b""
     except Exception as error:  # a worker that dies of it would take the page's curves along
@@ -111,8 +111,9 @@ def _calls() -> dict[str, Callable[..., Answer]]:
 
     live = Live()
     return {"load": live.load, "record": live.record, "simulate": live.simulate, "preview": live.preview,
-            "equations": live.equations, "templates": live.templates, "result": jobs.result, "fit": jobs.fit,
-            "check": jobs.check_problem, "compare": jobs.compare_methods, "validate": jobs.validate_result,
+            "equations": live.equations, "petab": live.petab, "templates": live.templates,
+            "result": jobs.result, "fit": jobs.fit, "check": jobs.check_problem,
+            "compare": jobs.compare_methods, "validate": jobs.validate_result,
             "profile": jobs.profile_result, "design": jobs.design_next}
 
 

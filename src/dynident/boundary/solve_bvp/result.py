@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynident._util import hooks
-from dynident._util.short_repr import short_text
+from dynident._util.data_classes import short_text
 from dynident.boundary.solve_bvp.root_finding import RootIteration
 from dynident.errors import ProblemError
 from dynident.status import Status

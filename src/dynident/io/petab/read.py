@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dynident.errors import NotSupported, ProblemError
-from dynident.io.petab.sbml import SbmlModel, read_sbml, safe_name
+from dynident.io.petab.sbml import WORD, SbmlModel, read_sbml, safe_name
 from dynident.io.petab.tables import Row, formula, load_yaml, number_or_none, read_rows
 from dynident.io.readers.columns import existing_file
 from dynident.models.equations import EquationModel
@@ -121,21 +121,23 @@ class _Assembly:
     def problem(self) -> Problem:
         runs = self._runs()
         selected = self._selected()
+        self._set_at_begin(selected)
         experiments = [self._experiment(pair, rows, selected) for pair, rows in runs.items()]
         names = [safe_name(name) for name in self.table]
-        rates = self.model.rates
+        rates, used = self.model.rates, self._used()
         numbers = {name: value for name, value in self.model.values.items()
                    if name not in names and name not in self.definitions and name not in selected}
-        if missing := [name for name, value in numbers.items() if math.isnan(value) and self._is_used(name)]:
+        if missing := [name for name, value in numbers.items() if math.isnan(value) and name in used]:
             raise ProblemError(f"{self.tables.model.name}: {', '.join(missing)} has no value in the model, and none in the "
                                "tables.")
-        numbers = {name: value for name, value in numbers.items() if not math.isnan(value) and self._is_used(name)}
-        definitions = {name: text for name, text in self.definitions.items() if name not in rates and self._is_used(name)}
+        numbers = {name: value for name, value in numbers.items() if not math.isnan(value) and name in used}
+        definitions = {name: text for name, text in self.definitions.items() if name not in rates and name in used}
+        idle = [name for name in names if name in used]  # a rule may multiply it by zero
         equations = EquationModel(states=rates, outputs={each.name: each.text for each in self.outputs.values()},
-                                  definitions=definitions, constants=numbers, name=self.tables.model.stem)
-        used = self._mentioned(experiments, equations)
+                                  definitions=definitions, constants=numbers, name=self.tables.model.stem, unused=idle)
+        mentioned = self._mentioned(experiments, equations)
         parameters = [self._parameter(line, row) for line, row in self.tables.parameters
-                      if safe_name(row["parameterId"]) in used]
+                      if safe_name(row["parameterId"]) in mentioned]
         values = sum(int(np.sum(np.isfinite(y))) for e in experiments for y in e.outputs.values())
         return Problem(equations, experiments, parameters, underdetermined=values < sum(p.free for p in parameters))
 
@@ -165,6 +167,19 @@ class _Assembly:
                 parts = [f"{name}_number", *(f"{name}_is_{each}*{each}" for each in found[name])]
                 self.definitions[name] = " + ".join(parts)
         return found
+
+    def _set_at_begin(self, selected: Mapping[str, list[str]]) -> None:
+        """Parameters that initial assignments set, where equations use them: formulas of parameters from then on."""
+        moved = {safe_name(column) for column in self.columns} & set(self.model.rates)
+        names = {safe_name(name) for name in self.table}
+        for name, text in self.model.assigned.items():
+            if name in selected or name in names:
+                continue
+            begin = self.model.at_begin(text, {**self.definitions, **self.model.assigned, **{state: state for state in moved}})
+            if differing := sorted(moved & set(WORD.findall(begin))):
+                raise NotSupported(f"{self.tables.model.name}: '{name}' is set to the first value of '{differing[0]}', which "
+                                   "differs between conditions; that is not read.")
+            self.definitions.setdefault(name, begin)
 
     def _constants(self, condition: str, selected: Mapping[str, list[str]]) -> dict[str, float]:
         row, found = self.tables.conditions[condition], {}
@@ -212,7 +227,7 @@ class _Assembly:
             known = {safe_name(each) for each in [*self.table, *self.columns]}
             return repr(self.model.values[name]) if name in self.model.values and name not in known else name
 
-        return re.sub(r"(?<![\w.])[^\W\d]\w*", spelt, text)
+        return WORD.sub(spelt, text)
 
     # measurements
 
@@ -244,8 +259,9 @@ class _Assembly:
         if distribution != "normal" or transformation not in SCALES:
             raise NotSupported(f"observable '{name}': {distribution} errors on the scale {transformation} are not read; normal "
                                "ones on lin, log and log10 are.")
-        text = formula(said["observableFormula"], f"observable '{name}'", _placeholders("observable", name, row))
-        std = formula(said["noiseFormula"], f"noise of '{name}'", _placeholders("noise", name, row))
+        filled = {**_placeholders("observable", name, row), **_placeholders("noise", name, row)}
+        text = formula(said["observableFormula"], f"observable '{name}'", filled, self.table)
+        std = formula(said["noiseFormula"], f"noise of '{name}'", filled, self.table)
         number = number_or_none(std)
         size: float | str = std if number is None else number
         if transformation == "log10":
@@ -261,15 +277,20 @@ class _Assembly:
 
     # names
 
-    def _is_used(self, name: str) -> bool:
-        texts = [*self.model.rates.values(), *(each.text for each in self.outputs.values()), *self.definitions.values()]
-        return any(re.search(rf"(?<![\w.]){name}\b", text) for text in texts)
+    def _used(self) -> set[str]:
+        """Names that the rates and outputs mention, themselves or through definitions."""
+        texts, found = [*self.model.rates.values(), *(each.text for each in self.outputs.values())], set[str]()
+        while texts:
+            new = set(WORD.findall(texts.pop())) - found
+            found |= new
+            texts += [self.definitions[name] for name in new if name in self.definitions]
+        return found
 
     def _mentioned(self, experiments: Sequence[Experiment], model: EquationModel) -> set[str]:
         texts = [str(value) for e in experiments for value in
                  [*e.initial.values(), *(e.steady.initial.values() if e.steady else ()), *(n.std for n in e.noise.values())]  # type: ignore[union-attr]
                  if isinstance(value, str)]
-        return {*model.parameters, *(name for text in texts for name in re.findall(r"(?<![\w.])[^\W\d]\w*", text))}
+        return {*model.parameters, *(name for text in texts for name in WORD.findall(text))}
 
     def _parameter(self, line: int, row: Row) -> Parameter:
         name, scale = row["parameterId"], row.get("parameterScale") or "lin"

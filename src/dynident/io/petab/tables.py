@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import csv
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -61,24 +61,24 @@ def number_or_none(text: str) -> float | None:
         return None
 
 
-def formula(text: str, where: str, placeholders: Mapping[str, str]) -> str:
-    """A formula of PEtab in the grammar of our equations, with placeholders filled in."""
+def formula(text: str, where: str, placeholders: Mapping[str, str], known: Container[str] = ()) -> str:
+    """A formula of PEtab in the grammar of our equations, with placeholders filled in; `known` are names of parameters."""
     try:
         tree = ast.parse(text.replace("^", "**").strip(), mode="eval")
     except SyntaxError:
         raise ProblemError(f"{where}: '{text}' cannot be read.") from None
-    changed = _Rewritten(where, placeholders).visit(tree)
+    changed = _Rewritten(where, placeholders, known).visit(tree)
     return ast.unparse(ast.fix_missing_locations(changed))
 
 
 class _Rewritten(ast.NodeTransformer):
-    def __init__(self, where: str, placeholders: Mapping[str, str]):
-        self.where, self.placeholders = where, placeholders
+    def __init__(self, where: str, placeholders: Mapping[str, str], known: Container[str]):
+        self.where, self.placeholders, self.known = where, placeholders, known
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if node.id in self.placeholders:
             return ast.parse(self.placeholders[node.id], mode="eval").body
-        if "Parameter" in node.id and node.id.startswith(("observableParameter", "noiseParameter")):
+        if node.id.startswith(("observableParameter", "noiseParameter")) and node.id not in self.known:
             raise ProblemError(f"{self.where}: no measurement row gives {node.id}.")
         return ast.Name("t" if node.id == "time" else safe_name(node.id), node.ctx)
 

@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
+import importlib.util
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any, TypeVar
-
-from pydantic import BaseModel, ValidationError
+from typing import Any
 
 from dynident._util.atomic import atomic_write
 from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.fmu.model import FmuModel
-from dynident.io.problem_file.fault_places import place_of
-from dynident.io.problem_file.fleet_schema import FleetFileTable
-from dynident.io.problem_file.known_keys import as_written, key_in, known_keys
-from dynident.io.problem_file.python_attribute import python_attribute
-from dynident.io.problem_file.robot_table import read_robot_table, write_robot_table
+from dynident.io.problem_file.faults import Located, key_in, place_of, validate_table
 from dynident.io.problem_file.schema import (
     FMU_OPTIONS,
     ExperimentTable,
     ModelTable,
-    ProblemTable,
     SimulatorTable,
 )
-from dynident.io.problem_file.value_kinds import shown
 from dynident.io.problem_file.write import (
-    KeyPath,
     copied_beside,
     experiment_table,
-    line_of,
     model_table,
-    printed,
     to_toml,
     unknown_table,
     write_columns,
@@ -49,9 +39,7 @@ from dynident.problem.parameter import InitialState, Parameter
 from dynident.problem.problem import Problem
 from dynident.robots.model import RobotModel
 
-File = TypeVar("File", ProblemTable, FleetFileTable)
-_KINDS = {"string_type": "a text", "bool_type": "true or false", "dict_type": "a table", "list_type": "a list",
-          "model_type": "a table", "model_attributes_type": "a table", "int_type": "a whole number"}
+ROBOT_OPTIONS = ("tool", "lock", "friction", "motor_inertia", "offset", "gravity", "sign_velocity", "values")  # of RobotModel
 
 
 @dataclass(frozen=True, eq=False)
@@ -363,55 +351,34 @@ class Reader:
         return existing_file(self.folder / name)
 
 
-class Located:
-    """Puts the file, the line and the path of a key before a sentence."""
-
-    def __init__(self, source: str, text: str):
-        self.source = source
-        self.text = text
-
-    def fault(self, path: KeyPath, sentence: str) -> str:
-        line = line_of(self.text, path)
-        where = f"{self.source}, line {line}" if line else self.source
-        return f"{where}: {printed(path)}: {sentence}"
-
-
-def validate_table(content: dict[str, Any], located: Located, table: type[File] = ProblemTable) -> File:  # type: ignore[assignment]
-    """The content in its nouns, or all faults in one error."""
-    faults = _starts_missing(content, located)
+def python_attribute(file: Path, name: str, attribute: str) -> Any:
+    """None where the file holds no such name; `name` is what the problem file calls it."""
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    if spec is None or spec.loader is None:
+        raise ProblemError(f"'{name}' is not a Python file.")
+    module = importlib.util.module_from_spec(spec)
     try:
-        tables = table.model_validate(content)
-    except ValidationError as error:
-        faults += [fault for one in error.errors() for fault in _faults(one, located, table)]
+        spec.loader.exec_module(module)
+    except Exception as error:  # whatever the user's file raises
+        raise ProblemError(f"{name} raised {type(error).__name__}: {error}.") from error
+    return getattr(module, attribute, None)
+
+
+def read_robot_table(said: Mapping[str, Any], inside: Callable[[str], Path]) -> RobotModel:
+    """The arm that a table describes; `inside` finds a file beside the problem file."""
+    known = ("urdf", *ROBOT_OPTIONS)
+    faults = [f"'{key}' has no meaning for a robot.{did_you_mean(key, known)}" for key in said if key not in known]
+    if not isinstance(said.get("urdf"), str):
+        faults.append("urdf is missing; name the file that describes the robot, as in robot = { urdf = \"arm.urdf\" }.")
     if faults:
         raise ProblemError(faults)
-    return tables
+    return RobotModel(inside(said["urdf"]), **{key: value for key, value in said.items() if key != "urdf"})
 
 
-def _starts_missing(content: dict[str, Any], located: Located) -> list[str]:
-    """Parameters without a start value, which only FMUs and robots bring along."""
-    model, parameters = content.get("model"), content.get("parameters")
-    if (isinstance(model, dict) and ("fmu" in model or "robot" in model)) or not isinstance(parameters, dict):
-        return []
-    return [located.fault(("parameters", name, "start"), "is required, but not given.")
-            for name, table in parameters.items() if isinstance(table, dict) and "start" not in table]
-
-
-def _faults(error: Any, located: Located, table: type[BaseModel]) -> list[str]:
-    path: KeyPath = tuple(error["loc"])
-    kind = error["type"]
-    if kind == "value_error":
-        told = []
-        for sentence in str(error["ctx"]["error"]).split("\n"):
-            key = key_in(sentence, error["input"])
-            told.append(located.fault(path + key, sentence))
-        return told
-    if kind == "extra_forbidden":
-        return [located.fault(path, f"this key has no meaning here.{did_you_mean(str(path[-1]), known_keys(path, table))}")]
-    if kind == "missing":
-        return [located.fault(path, "is required, but not given.")]
-    if kind == "too_short":
-        return [located.fault(path, "at least one [[experiment]] is needed.")]
-    if kind in _KINDS:
-        return [located.fault(path, f"must be {_KINDS[kind]}, not {shown(error['input'])}.{as_written(kind, path)}")]
-    return [located.fault(path, f"{error['msg']}.")]
+def write_robot_table(arm: RobotModel, path: Path) -> dict[str, Any]:
+    """The table of an arm, whose description is written beside the problem file."""
+    definition, file = arm.definition(), path.with_name(f"{path.stem}.urdf")
+    with atomic_write(file) as aside:
+        aside.write_text(definition["urdf"], encoding="utf-8")
+    given = {key: definition[key] for key in ROBOT_OPTIONS if definition[key] not in (None, {}, [], False)}
+    return {"robot": {"urdf": file.name, **given}}

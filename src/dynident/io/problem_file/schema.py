@@ -1,4 +1,4 @@
-"""Schema: which keys a problem file may hold, and of which kind their values are."""
+"""Schema: which keys a problem file or a fleet file may hold, and of which kind their values are."""
 
 from __future__ import annotations
 
@@ -7,19 +7,24 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from dynident.io.problem_file.record_keys import OutputFilters, Preparation, initial_values, split_rule
 from dynident.io.problem_file.value_kinds import (
+    OutputFilters,
+    Preparation,
     column_reference,
     disturbance,
+    duration_rule,
     equation,
     error_size,
     hold_kind,
+    initial_values,
     number,
     output_equations,
     raise_all,
     signals,
     size_or_formula,
+    split_rule,
     states_or_names,
+    window_rule,
 )
 from dynident.problem.noise import Bounded, Gaussian, LogNormal
 from dynident.problem.parameter import InitialState, Parameter, Prior
@@ -233,7 +238,7 @@ class ExperimentTable(RecordTable):
     constants: dict[str, Number] = {}
     group: str = ""
     steady: SteadyTable | None = None
-    window: Annotated[Any, BeforeValidator(lambda value: _span(value, "two times, where it begins and where it ends"))] = None
+    window: Annotated[Any, BeforeValidator(window_rule)] = None
     filters: OutputFilters = {}  # of data that are filtered already: the model's output goes through the same
     split: Annotated[Any, BeforeValidator(split_rule)] = None  # the column that tells runs apart, or { gap = seconds }
 
@@ -294,15 +299,6 @@ class MethodTable(BaseModel):
     kind: str
 
 
-def _span(value: Any, wanted: str = "") -> Any:
-    """Two times; or, unless `wanted` says what these are, one time or the shortest and the longest."""
-    for each in value if isinstance(value, list) else [value]:
-        number(each)
-    if len(value) != 2 if isinstance(value, list) else wanted:
-        raise ValueError(f"must be {wanted or 'a time, or the shortest and the longest as a list of two'}.")
-    return value
-
-
 class DesignTable(_Table):
     """What `dynident design` plans: shape, criterion and constraints of the next input; the design checks the values."""
 
@@ -310,7 +306,7 @@ class DesignTable(_Table):
     criterion: str = "D"
     constraints: list[str] = []
     terminal_constraints: list[str] = []
-    duration: Annotated[Any, BeforeValidator(_span)] = None
+    duration: Annotated[Any, BeforeValidator(duration_rule)] = None
     sample_time: Number = None
     initial: dict[str, Number] | None = None
     parameters: list[str] = []
@@ -347,3 +343,41 @@ class ProblemTable(QuestionTable):
 
     def disturbances(self) -> dict[str, Gaussian]:
         return {name: Gaussian() if std is True else Gaussian(std) for name, std in self.process_noise.items()}
+
+
+def _positive(value: Any) -> Any:
+    if not number(value) > 0:
+        raise ValueError(f"is {value}, but must be positive.")
+    return value
+
+
+class IndexColumns(_Table):
+    """How the columns of an index are called."""
+
+    file: str = "file"
+    machine: str = "machine"
+    time: str = "time"
+
+
+class FleetTable(_Table):
+    """Which records there are, and what the whole fleet shares."""
+
+    records: str | None = None  # "data/{machine}/{time}.csv"
+    index: str | None = None  # a table with a line per record
+    columns: IndexColumns = IndexColumns()
+    shared: list[str] = Field(default_factory=list)
+    timeout: Annotated[Any, BeforeValidator(_positive)] = None  # s, per record
+    retries: int = Field(default=1, ge=0)
+
+    @model_validator(mode="after")
+    def one_list(self) -> FleetTable:
+        if (self.records is None) == (self.index is None):
+            raise ValueError("needs exactly one of records and index, but has " + ("none." if self.index is None else "both."))
+        if self.records is not None and "columns" in self.model_fields_set:
+            raise ValueError("columns belong to an index; remove them, or name an index in the place of records.")
+        return self
+
+
+class FleetFileTable(QuestionTable):
+    record: RecordTable
+    fleet: FleetTable

@@ -19,7 +19,7 @@ from dynident._util.atomic import atomic_write
 from dynident.errors import NotSupported, ProblemError
 from dynident.fmu.archive import digest_of
 from dynident.fmu.model import KIND as FMU_KIND
-from dynident.io.problem_file.record_keys import filters_table
+from dynident.io.problem_file.value_kinds import filters_table
 from dynident.models.equations import KIND
 from dynident.models.simulator_model import KIND as SIMULATOR_KIND
 from dynident.problem.experiment import Experiment

@@ -184,7 +184,7 @@ def _opened(path: str | Path, request: ReadRequest, kind: str, options: Mapping[
 
 def columns_in(file: Path, kind: str, names: Collection[str] = (), options: Mapping[str, Any] | None = None) -> TableColumns:
     """The columns of a file; the packages that read it are loaded now and not before."""
-    from dynident.io.readers import array_files, arrow_tables, excel, hdf5_file
+    from dynident.io.readers import array_files, arrow_tables, excel
 
     if kind in CLOCKED:
         raise NotSupported(f"{file.name}: its signals have clocks of their own, and only tables are looked at here. Name the "
@@ -193,7 +193,7 @@ def columns_in(file: Path, kind: str, names: Collection[str] = (), options: Mapp
         return excel.excel_columns(file, names, **(options or {}))
     openers: dict[str, Callable[[Path], TableColumns]] = {
         "parquet": arrow_tables.parquet_columns, "feather": arrow_tables.feather_columns, "mat": array_files.mat_columns,
-        "npz": array_files.npz_columns, "hdf5": hdf5_file.hdf5_columns}
+        "npz": array_files.npz_columns, "hdf5": array_files.hdf5_columns}
     return openers[kind](file)
 
 

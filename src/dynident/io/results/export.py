@@ -15,6 +15,8 @@ from dynident.fmu.model import FmuModel
 from dynident.models.equations import EquationModel
 from dynident.problem.model import NominalValue
 from dynident.problem.parameter import Parameter
+from dynident.robots.model import RobotModel
+from dynident.robots.write_urdf import write_urdf
 
 VALUES = "http://ssp-standard.org/SSP1/SystemStructureParameterValues"
 
@@ -108,3 +110,9 @@ def _type(estimate: Estimate, name: str) -> str:
     """An FMU says of which type a variable is; all else is real."""
     model = estimate.problem.model
     return model.description.variables[name].type if isinstance(model, FmuModel) else "Real"
+
+
+def estimate_to_urdf(estimate: Estimate, path: str | Path) -> Path:
+    if estimate.robot is None:
+        raise NotSupported("Only estimates of inverse_dynamics() on a RobotModel can be written as a URDF.")
+    return write_urdf(RobotModel.from_definition(estimate.robot.robot), estimate.robot.parameters, path)

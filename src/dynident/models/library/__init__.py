@@ -10,15 +10,6 @@ Examples
 """
 
 from dynident.models.library.arms import six_axis_urdf, two_link_urdf
-from dynident.models.library.circuits import (
-    battery,
-    buck_converter,
-    building,
-    dead_time_process,
-    heated_room,
-    rc_circuit,
-    rlc_circuit,
-)
 from dynident.models.library.example_records import (
     EXAMPLES,
     ExampleExperiment,
@@ -29,28 +20,33 @@ from dynident.models.library.friction import FrictionLaw, coulomb, stribeck, vis
 from dynident.models.library.machines import (
     TYPICAL,
     belt_drive,
-    mass_spring_damper,
-    pendulum,
-    servo_axis,
-    two_link_robot,
-    two_mass,
-)
-from dynident.models.library.mechanics import (
     cart_pendulum,
     dc_motor,
     duffing,
+    mass_spring_damper,
+    pendulum,
     quarter_car,
+    servo_axis,
+    two_link_robot,
+    two_mass,
     vehicle,
 )
 from dynident.models.library.processes import (
     batch_reactor,
+    battery,
     bioreactor,
+    buck_converter,
+    building,
     consecutive_reactions,
+    dead_time_process,
     drug_absorption,
     epidemic,
+    heated_room,
     logistic_growth,
     michaelis_menten,
     predator_prey,
+    rc_circuit,
+    rlc_circuit,
     tank,
     two_tanks,
 )

@@ -17,6 +17,7 @@ const at = (id) => document.getElementById(id);
 
 function bar() {
   const state = store.state;
+  document.body.dataset.step = store.step;
   fill(at("file"), state?.file ? [state.file, state.dirty ? h("span", { class: "dirty" }, " • not saved") : null] : "workbench");
   document.title = `${state?.dirty ? "• " : ""}${state?.file ?? "workbench"} – dynident`;
   fill(at("steps"), STEPS.map((step, k) => h("li", {}, button([h("span", { class: "count" }, String(k + 1)), TITLES[step]], () => go(step), { "aria-current": store.step === step ? "step" : undefined, disabled: !state?.file && k > 0 }))));

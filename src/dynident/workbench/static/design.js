@@ -3,8 +3,8 @@ import { lineChart } from "./charts.js";
 import { button, field, fill, h, number, select } from "./elements.js";
 import { changed, content, current, described, edit, post, store } from "./store.js";
 
-const SHAPES = [["piecewise_linear", "piecewise linear"], ["piecewise_constant", "piecewise constant"], ["multisine", "multisine"], ["bernstein", "Bernstein polynomial"]];
-const COUNT = { piecewise_linear: "pieces", piecewise_constant: "pieces", multisine: "harmonics", bernstein: "order" };
+const SHAPES = [["auto", "the best of several"], ["piecewise_linear", "piecewise linear"], ["piecewise_constant", "piecewise constant"], ["multisine", "multisine"], ["bernstein", "Bernstein polynomial"], ["binary", "binary, free switching times"]];
+const COUNT = { piecewise_linear: "pieces", piecewise_constant: "pieces", multisine: "harmonics", bernstein: "order", binary: "switches" };
 
 export function render(place) {
   const table = content().design ?? {};
@@ -22,7 +22,7 @@ export function render(place) {
     starts: h("input", { type: "number", min: 1, max: 20, step: 1, value: table.starts ?? "", placeholder: "4" }) };
   const known = current() ?? store.state?.results.at(-1);
   fill(place, h("h2", { tabindex: -1 }, "Next experiment"), h("p", { class: "hint" }, known ? `Planned from ${known.label}.` : "Planned at the start values; a fit first makes a better plan."),
-    field("Shape of the input", controls.kind), field("Pieces, harmonics or order", controls.count), field("Limits, one a line", controls.limits, "hold all along: abs(u) <= 2, abs(v) <= 0.5"),
+    field("Shape of the input", controls.kind), field("Pieces, harmonics, order or switches", controls.count), field("Limits, one a line", controls.limits, "hold all along: abs(u) <= 2, abs(v) <= 0.5"),
     field("At the end, one a line", controls.terminal), h("div", { class: "grid" }, field("Duration [s]", controls.duration), field("Sample time [s]", controls.sample_time)), field("Criterion", controls.criterion), field("Starts of the search", controls.starts),
     h("div", { class: "actions" }, store.job?.kind === "design" ? button("Stop, keep the best", () => post("/api/stop", {}), { class: "danger" }) : button("Plan the input", () => plan(controls, known), { class: "primary", disabled: Boolean(store.job) })),
     store.job?.kind === "design" ? h("p", { class: "progress" }, store.progress?.note ?? "Planning …") : null, shown());
@@ -31,7 +31,7 @@ export function render(place) {
 async function plan(controls, known) {
   const lines = (text) => text.split("\n").map((line) => line.trim()).filter(Boolean);
   const kind = controls.kind.value;
-  const made = { signal: controls.count.value ? { kind, [COUNT[kind]]: Number(controls.count.value) } : kind, constraints: lines(controls.limits.value), terminal_constraints: lines(controls.terminal.value),
+  const made = { signal: controls.count.value && COUNT[kind] ? { kind, [COUNT[kind]]: Number(controls.count.value) } : kind, constraints: lines(controls.limits.value), terminal_constraints: lines(controls.terminal.value),
     duration: controls.duration.value ? Number(controls.duration.value) : null, sample_time: controls.sample_time.value ? Number(controls.sample_time.value) : null, criterion: controls.criterion.value === "D" ? null : controls.criterion.value, starts: controls.starts.value ? Number(controls.starts.value) : null };
   const before = content().design ?? {};
   const edits = Object.entries(made).filter(([key, value]) => JSON.stringify(before[key] ?? (Array.isArray(value) ? [] : null)) !== JSON.stringify(value)).map(([key, value]) => ({ path: ["design", key], value: Array.isArray(value) && !value.length ? null : value }));

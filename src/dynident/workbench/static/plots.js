@@ -9,6 +9,7 @@ let panels = [];
 let measured = null; // {head, data, key}
 let curve = null; // the last good one, with its key
 let dashed = null; // the kept one
+let spectra = null; // measured and simulated over frequency, where that view is on
 let built = "";
 let frames = 0;
 
@@ -23,7 +24,7 @@ export function start() {
   watch(["state", "record", "range", "pick"], () => { show(); simulate(); keptCurve(); });
   watch(["values", "progress", "shown"], simulate);
   watch(["shown", "kept"], keptCurve);
-  watch(["view"], draw);
+  watch(["view"], () => { draw(); if (store.view === "spectrum") simulate(); });
   dark.addEventListener("change", () => { colours = {}; built = ""; draw(); });
   let waiting;
   new ResizeObserver(() => { clearTimeout(waiting); waiting = setTimeout(() => { built = ""; draw(); show(); simulate(); }, 120); })
@@ -54,6 +55,7 @@ async function simulate() {
     const key = viewKey();
     try {
       const found = await columns("/api/simulate", { ...asked(), values: shownValues() });
+      if (store.view === "spectrum") spectra = await columns("/api/simulate", { ...asked(), values: shownValues(), spectrum: true });
       if (key === viewKey()) { curve = { ...found, key }; store.curve = { ...found.head, old: false }; }
       else wanted = true;
     } catch (error) {
@@ -83,14 +85,16 @@ function draw() {
   const place = stack();
   if (!measured) { panels.forEach((panel) => panel.plot.destroy()); panels = []; built = ""; fill(place, empty()); return; }
   const outputs = described().outputs ?? measured.head.outputs;
-  const names = store.view === "residuals" ? (curve?.head.residuals ?? []) : [...new Set([...outputs, ...measured.head.outputs])];
-  const wantedPanels = JSON.stringify([names, measured.head.inputs, store.view, width(), dark.matches, store.record]);
+  const frequency = store.view === "spectrum";
+  const names = frequency ? (spectra?.head.outputs ?? []) : store.view === "residuals" ? (curve?.head.residuals ?? []) : [...new Set([...outputs, ...measured.head.outputs])];
+  const inputs = frequency ? [] : measured.head.inputs;
+  const wantedPanels = JSON.stringify([names, inputs, store.view, width(), dark.matches, store.record]);
   if (built !== wantedPanels) {
     built = wantedPanels;
     panels.forEach((panel) => panel.plot.destroy());
     fill(place);
-    const each = height(names.length, measured.head.inputs.length);
-    panels = [...names.map((name) => panel(name, "output", each.output)), ...measured.head.inputs.map((name) => panel(name, "input", each.input))];
+    const each = height(names.length, inputs.length);
+    panels = [...names.map((name) => panel(name, "output", each.output)), ...inputs.map((name) => panel(name, "input", each.input))];
     if (panels.length) panels.at(-1).last = true;
     panels = panels.map((one, k) => ({ ...one, ...mount(place, one, k === panels.length - 1) }));
   }
@@ -111,28 +115,31 @@ function mount(place, one, last) {
   const says = h("span", { class: "fit" });
   const body = h("div", { class: "canvas", role: "img" });
   const residual = store.view === "residuals" && one.kind === "output";
+  const frequency = store.view === "spectrum";
   place.append(h("figure", { class: "panel" }, h("figcaption", {}, h("strong", {}, one.name),
-    h("span", { class: "unit" }, `${unit(one.name)}${residual ? " measured − simulated" : ""}`), says, readout), body));
-  const axis = { stroke: () => colour("quiet"), grid: { stroke: () => colour("line"), width: 1 }, ticks: { stroke: () => colour("line"), width: 1 },
+    h("span", { class: "unit" }, `${unit(one.name)}${residual ? " measured − simulated" : frequency ? " amplitude at each frequency" : ""}`), says, readout), body));
+  const decades = (u, marks) => marks.map((mark) => (Math.abs(Math.log10(mark) - Math.round(Math.log10(mark))) < 1e-9 ? mark : null));
+  const axis = { stroke: () => colour("quiet"), grid: { stroke: () => colour("line"), width: 1, filter: frequency ? decades : (u, marks) => marks }, ticks: { stroke: () => colour("line"), width: 1, filter: frequency ? decades : (u, marks) => marks },
     font: "12px system-ui, sans-serif" };
   const line = (label, name, wide, dash) => ({ label, stroke: () => colour(typeof name === "function" ? name() : name), width: wide, dash,
     points: { show: false }, spanGaps: false });
   const series = one.kind === "input" ? [line("input", "input", 1.5)]
     : residual ? [line("residual", "residual", 1.2), line("+", "quiet", 1, [4, 4]), line("-", "quiet", 1, [4, 4])]
-      : [line("measured", "measured", 5), line("kept", "second", 1.6, [6, 4]), line("simulated", () => (store.curve?.old ? "quiet" : "fitted"), 1.8)];
+      : frequency ? [line("measured", "measured", 4), line("simulated", "fitted", 1.8)]
+        : [line("measured", "measured", 5), line("kept", "second", 1.6, [6, 4]), line("simulated", () => (store.curve?.old ? "quiet" : "fitted"), 1.8)];
   if (one.kind === "output" && !residual) series[0].alpha = dark.matches ? 0.8 : 0.55;
   const plot = new uPlot({
-    width: width(), height: one.tall + (last ? 22 : 0), legend: { show: false }, padding: [6, 10, 0, 0],
-    scales: { x: { time: false, range: (u, low, high) => store.range ?? [low, high] } },
-    axes: [{ ...axis, size: last ? 40 : 18, label: last ? "time [s]" : undefined, labelSize: 18, labelFont: axis.font,
+    width: width(), height: one.tall + (last ? 22 : 0), legend: { show: false }, padding: [6, frequency ? 16 : 10, 0, 0],
+    scales: frequency ? { x: { time: false, distr: 3 }, y: { distr: 3 } } : { x: { time: false, range: (u, low, high) => store.range ?? [low, high] } },
+    axes: [{ ...axis, size: last ? 40 : 18, label: last ? (frequency ? "frequency [Hz]" : "time [s]") : undefined, labelSize: 18, labelFont: axis.font,
       values: last ? undefined : (u, marks) => marks.map(() => "") },
-    { ...axis, size: 62, space: 26, values: (u, marks) => marks.map((mark) => number(mark, 4)) }],
-    cursor: { sync: { key: "time" }, drag: { x: true, y: false, setScale: false }, points: { show: false } },
+    { ...axis, size: 62, space: 26, values: (u, marks) => marks.map((mark) => (mark === null ? "" : number(mark, 4))) }],
+    cursor: { sync: { key: frequency ? "frequency" : "time" }, drag: { x: !frequency, y: false, setScale: false }, points: { show: false } },
     series: [{}, ...series],
-    hooks: { setSelect: [(u) => selected(u)], setCursor: [(u) => read(u, readout, series)], drawClear: [(u) => shade(u)] },
-  }, [[0, 1], ...series.map(() => [null, null])], body);
+    hooks: { setSelect: [(u) => selected(u)], setCursor: [(u) => read(u, readout, series, frequency ? "f" : "t")], drawClear: [(u) => shade(u)] },
+  }, [frequency ? [1, 2] : [0, 1], ...series.map(() => [null, null])], body);
   body.addEventListener("dblclick", () => { store.range = null; changed("range"); });
-  return { plot, body, says, residual };
+  return { plot, body, says, residual, frequency };
 }
 
 function selected(u) {
@@ -175,18 +182,27 @@ function shade(u) {
   }
 }
 
-function read(u, place, series) {
+function read(u, place, series, axis) {
   const at = u.cursor.idx;
   if (at === null || at === undefined || u.cursor.left < 0) { place.textContent = ""; return; }
   const parts = series.map((one, k) => [one.label, u.data[k + 1]?.[at]]).filter(([label, value]) => value !== null && value !== undefined
     && !Number.isNaN(value) && label.length > 1);
-  place.textContent = `t = ${number(u.data[0][at], 6)}  ${parts.map(([label, value]) => `${label} ${number(value, 5)}`).join("  ")}`;
+  place.textContent = `${axis} = ${number(u.data[0][at], 6)}  ${parts.map(([label, value]) => `${label} ${number(value, 5)}`).join("  ")}`;
 }
 
 const nulls = (array) => (array ? Array.from(array, (value) => (Number.isNaN(value) ? null : value)) : null);
 const fitting = (found, key) => found && found.data[0].length === measured.data[0].length && found.key === key;
 
+function updateSpectrum(one) {
+  const k = spectra ? spectra.head.outputs.indexOf(one.name) : -1;
+  if (k < 0) return;
+  const positive = (array) => Array.from(array, (value) => (value > 0 ? value : null));
+  one.plot.setData([Array.from(spectra.data[0]), positive(spectra.data[1 + 2 * k]), positive(spectra.data[2 + 2 * k])]);
+  one.body.setAttribute("aria-label", `Spectrum of measured and simulated ${one.name}`);
+}
+
 function update(one) {
+  if (one.frequency) { updateSpectrum(one); return; }
   const { head, data } = measured;
   const time = data[0], blank = new Array(time.length).fill(null);
   const here = store.pick ? null : fitting(curve, measured.key) ? curve : null;
@@ -228,7 +244,7 @@ export function toolbar() {
   fill(place,
     h("label", { class: "inline" }, "Record ", select(all.map((one, k) => [String(k), `${one.name}${one.kind === "validation" ? " (validation)" : ""}`]),
       String(store.record), (value) => { store.record = Number(value); store.range = null; changed("record"); })),
-    h("div", { class: "segmented", role: "group", "aria-label": "View" }, ["signals", "residuals"].map((name) =>
+    h("div", { class: "segmented", role: "group", "aria-label": "View" }, ["signals", "residuals", "spectrum"].map((name) =>
       button(name, () => { store.view = name; changed("view"); }, { "aria-pressed": store.view === name ? "true" : "false" }))),
     button("whole record", () => { store.range = null; changed("range"); }, { disabled: !store.range, class: "quiet" }),
     store.pick ? h("span", { class: "badge" }, `Drag over the plot: the part to ${store.pick === "fit" ? "fit" : "validate on"}.`) : null,

@@ -10,7 +10,7 @@ export async function files() {
   if (found) { store.files = found.files; changed("files"); }
 }
 
-const isProblem = (name) => name.endsWith(".toml");
+const isProblem = (name) => /\.(toml|ya?ml)$/.test(name);
 
 export function render(place) {
   if (!store.state?.file) { fill(place, h("h2", { tabindex: -1 }, "Open"), opening()); return; }

@@ -1,16 +1,19 @@
-"""Row products: C text for K = J X, printed from the sparsity of J. X and K stand row by row, `w` numbers in a row.
+"""Sparse Jacobian: C text for the product K = J X, printed from the sparsity of J, and the order in which J is a band.
 
-J are the entries alone: those of the states first, row by row, then those of the parameters. An entry that is always the
-same number is written as that number.
+X and K stand row by row, `w` numbers in a row. J are the entries alone: those of the states first, row by row, then those of
+the parameters. An entry that is always the same number is written as that number.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import casadi as ca
+import numpy as np
 
+WORTH_A_BAND = 0.5  # of the matrix; a wider band is not worth its indices
 PRINTED_ROWS = 32  # up to so many rows each has its own loop; beyond, tables are shorter and the compiler is sooner done
 FUSED_ROWS = 8  # up to so many rows share one loop, which reads each row of X once
 PRINTED_ENTRIES = 2000  # of the parameters; the same
@@ -35,6 +38,19 @@ class SparseJacobian:
                    tuple(float(e) if e.is_constant() else None for e in numbers))
 
     @classmethod
+    def of_all(cls, values: Sequence[ca.SX], states: ca.SX, parameters: ca.SX) -> list[SparseJacobian]:
+        """Derivatives of several values in the same places: those where one of them may have an entry."""
+        pairs = [(ca.jacobian(value, states), ca.jacobian(value, parameters)) for value in values]
+        patterns = [functools.reduce(ca.Sparsity.unite, (pair[k].sparsity() for pair in pairs)) for k in (0, 1)]
+        made = []
+        for pair in pairs:
+            whole = [_filled(matrix, pattern) for matrix, pattern in zip(pair, patterns, strict=True)]
+            entries = ca.vertcat(*(_nonzeros(matrix) for matrix in whole))
+            made.append(cls((values[0].numel(), states.numel()), entries, _places(whole[0]), _places(whole[1]),
+                            (None,) * entries.numel()))
+        return made
+
+    @classmethod
     def of_matrix(cls, matrix: ca.SX) -> SparseJacobian:
         """A matrix that is a derivative already."""
         return cls(matrix.shape, _nonzeros(matrix), _places(matrix), (), (None,) * matrix.nnz())
@@ -43,6 +59,13 @@ class SparseJacobian:
     def size(self) -> int:
         """How many entries there are."""
         return len(self.states) + len(self.parameters)
+
+
+def _filled(matrix: ca.SX, pattern: ca.Sparsity) -> ca.SX:
+    """With an entry at each place of the pattern, which may be 0."""
+    dense = ca.densify(matrix)
+    rows, columns = pattern.get_triplet()
+    return ca.SX(pattern, ca.vertcat(*[dense[r, c] for r, c in zip(rows, columns, strict=True)])) if rows else matrix
 
 
 def _nonzeros(matrix: ca.SX) -> ca.SX:
@@ -106,3 +129,34 @@ def _parameters_source(name: str, jacobian: SparseJacobian, qualifier: str, does
 def int_table(name: str, numbers: Sequence[int]) -> str:
     """C text of a constant array; one without numbers holds a 0 that nobody reads."""
     return f"static const int {name}[] = {{{', '.join(str(n) for n in numbers) or '0'}}};"
+
+
+@dataclass(frozen=True)
+class BandOrder:
+    """The place of each state, and how far entries lie below and above the diagonal then."""
+
+    place: tuple[int, ...]
+    lower: int
+    upper: int
+
+
+def band_order(size: int, places: Sequence[tuple[int, int]], squared: bool = False) -> BandOrder:
+    """By reverse Cuthill-McKee; as they stand, in a full band, where that is not narrow. `squared`: of the square."""
+    full = BandOrder(tuple(range(size)), max(size - 1, 0), max(size - 1, 0))
+    if size < 3:
+        return full
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import reverse_cuthill_mckee
+
+    rows, columns = np.array([*places, *((i, i) for i in range(size))]).T
+    pattern = coo_array((np.ones(rows.size), (rows, columns)), shape=(size, size)).tocsr()
+    pattern = pattern @ pattern if squared else pattern
+    order = reverse_cuthill_mckee((pattern + pattern.T).tocsr())
+    place = np.empty(size, int)
+    place[order] = np.arange(size)
+    entries = pattern.tocoo()
+    below = place[entries.row] - place[entries.col]
+    lower, upper = int(max(below.max(), 0)), int(max((-below).max(), 0))
+    if 2 * lower + upper + 1 > WORTH_A_BAND * size:
+        return full
+    return BandOrder(tuple(int(k) for k in place), lower, upper)

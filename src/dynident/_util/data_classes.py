@@ -1,12 +1,16 @@
-"""Short repr: what is shown of an object in a notebook or at the prompt, never more than a screen."""
+"""Data classes: what all of them share: a short repr, never more than a screen; a table of pandas; a quick changed copy."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from dynident.errors import NotSupported
+
+T = TypeVar("T")
 MOST_LINES = 30
 LONGEST_PART = 60  # characters of one field
 
@@ -40,3 +44,20 @@ def _short(value: Any) -> str:
 def _listed(brackets: str, parts: list[str]) -> str:
     text = ", ".join(parts)
     return f"{brackets[0]}{text}{brackets[1]}" if len(text) <= 2 * LONGEST_PART else f"<{len(parts)} entries>"
+
+
+def changed(value: T, **fields: Any) -> T:
+    """For states that change many times in a small fit; the class must have neither `__post_init__` nor cached properties."""
+    copy = object.__new__(type(value))
+    vars(copy).update(vars(value), **fields)
+    return copy
+
+
+def data_frame(rows: Mapping[str, Mapping[str, Any]]) -> Any:
+    """A DataFrame with one row per name. Raises NotSupported, with the install line, where there is no pandas."""
+    try:
+        import pandas as pd
+    except ImportError:
+        raise NotSupported("to_pandas() needs pandas, which is not installed: pip install pandas. to_dict() gives the same "
+                           "without it.") from None
+    return pd.DataFrame.from_dict(rows, orient="index")

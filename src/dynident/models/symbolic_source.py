@@ -1,4 +1,5 @@
-"""SymPy source: how do expressions of SymPy, and the equations of motion that its mechanics derives, become equations?
+"""Symbolic source: how do expressions of SymPy, the equations of motion that its mechanics derives, and functions of CasADi
+become equations?
 
 SymPy is never imported here: whoever has such an object has the package. An expression is walked once per distinct part and
 becomes a graph of CasADi; equations of motion are solved for the accelerations there, never by SymPy, which can take hours.
@@ -9,18 +10,21 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import casadi
 import numpy as np
 
-from dynident.errors import NotSupported, ProblemError
-from dynident.models.definition import is_expression, symbol_name
+from dynident._util.expressions import is_expression, symbol_name
+from dynident.errors import NotSupported, ProblemError, did_you_mean
+from dynident.models.definition import TIME
+from dynident.models.function_trace import BLACK_BOX
 from dynident.models.parser import NAME
 from dynident.models.printer import expressions_to_text
 from dynident.tolerances import SYMMETRIC_MASS_MATRIX
 
+ROLES = ("t", "x", "u", "p")  # arguments of a function of CasADi
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sin": casadi.sin, "cos": casadi.cos, "tan": casadi.tan, "asin": casadi.asin, "acos": casadi.acos, "atan": casadi.atan,
     "atan2": casadi.atan2, "sinh": casadi.sinh, "cosh": casadi.cosh, "tanh": casadi.tanh, "exp": casadi.exp, "Abs": casadi.fabs,
@@ -33,6 +37,10 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "Min": lambda *a: functools.reduce(casadi.fmin, a),
     "StrictLessThan": lambda a, b: a < b, "LessThan": lambda a, b: a <= b, "StrictGreaterThan": lambda a, b: b < a,
     "GreaterThan": lambda a, b: b <= a, "Equality": lambda a, b: a == b, "Unequality": lambda a, b: a != b}
+
+
+SIGNS = {"StrictLessThan": "<", "LessThan": "<=", "StrictGreaterThan": ">", "GreaterThan": ">=", "Equality": "=="}
+TIMES = ("t", "time")  # what an undefined function is one of, q(t); f(q) would be a function that nobody knows
 
 
 class SympyReader:
@@ -82,6 +90,9 @@ class SympyReader:
     def _combined(self, part: Any) -> casadi.SX:
         kind = type(part).__name__
         if self._is_function_of_time(part):
+            if [str(each) for each in part.args] not in [[time] for time in TIMES]:
+                raise ProblemError(f"{part} is a function that SymPy does not define and that is not one of time t. Where it "
+                                   "is delay(...), interp(...) or a table of the model, write that equation as text.")
             self.functions_of_time.setdefault(symbol_name(part))
             return self.symbol(symbol_name(part))
         if kind == "Derivative":
@@ -151,6 +162,19 @@ def as_text(expression: Any) -> str:
     return text
 
 
+def expression_text(expression: Any) -> str:
+    """An expression as text, and a comparison, or several joined by and and or, as the condition that it is."""
+    kind = type(expression).__name__
+    if kind == "Not":
+        return expression_text(expression.to_nnf())
+    if kind in ("And", "Or"):
+        return f" {kind.lower()} ".join(f"({expression_text(each)})" for each in expression.args)
+    if kind in SIGNS:
+        left, right = (as_text(each) for each in expression.args)
+        return f"{left} {SIGNS[kind]} {right}"
+    return as_text(expression)
+
+
 def without_sympy(states: Any, following: Any, outputs: Any, definitions: Any, algebraic: Any, guesses: Any, faults: list[str]
                   ) -> tuple[Any, ...]:
     """The same with text in place of SymPy's expressions; parts that they share become definitions."""
@@ -178,7 +202,7 @@ def without_sympy(states: Any, following: Any, outputs: Any, definitions: Any, a
 # equations of motion
 
 
-def model_arguments(source: Any, outputs: Any, inputs: Iterable[Any] | None, options: dict[str, Any]) -> dict[str, Any]:
+def sympy_arguments(source: Any, outputs: Any, inputs: Iterable[Any] | None, options: dict[str, Any]) -> dict[str, Any]:
     """What EquationModel takes, from a method object of sympy.physics.mechanics or a dict of first-order equations."""
     if isinstance(source, Mapping):
         names = [symbol_name(key) for key in source]
@@ -286,3 +310,66 @@ def _symmetric(M: casadi.SX) -> bool:
         if np.min(np.linalg.eigvalsh((A + A.T) / 2)) <= 0:
             return False
     return True
+
+
+def casadi_arguments(function: Any, states: Sequence[str], inputs: Sequence[str], parameters: Sequence[str],
+                     outputs: Sequence[str] | None, options: dict[str, Any]) -> dict[str, Any]:
+    """What EquationModel takes; `function` maps t, x, u, p, or those of them that there are, to dx, or to dx and y."""
+    if not isinstance(function, casadi.Function):
+        raise ProblemError(f"from_casadi takes a casadi.Function, not a {type(function).__name__}.")
+    names = {"t": [TIME], "x": [str(n) for n in states], "u": [str(n) for n in inputs], "p": [str(n) for n in parameters]}
+    symbols = {role: [casadi.SX.sym(name) for name in own] for role, own in names.items()}
+    roles, faults = _roles(function, names), []
+    for k, role in enumerate(roles):
+        if function.numel_in(k) != len(names[role]):
+            faults.append(f"argument {k} of {function.name()} ({role}) has {function.numel_in(k)} entries, but "
+                          f"{len(names[role])} names are given: {', '.join(names[role]) or 'none'}.")
+    wanted = 1 if outputs is None else 2
+    if function.n_out() < wanted:
+        faults.append(f"{function.name()} returns the rates only; outputs=[...] names what a second result holds.")
+    sizes = [len(names["x"]), *([] if outputs is None else [len(outputs)])]
+    faults += [f"result {k} of {function.name()} has {function.numel_out(k)} entries for {size} names."
+               for k, size in enumerate(sizes) if k < function.n_out() and function.numel_out(k) != size]
+    if faults:
+        raise ProblemError(faults)
+    try:
+        plain = function.expand()
+        results = plain.call([casadi.reshape(casadi.vertcat(*symbols[role]) if symbols[role] else casadi.SX(0, 1),
+                                             *function.size_in(k)) for k, role in enumerate(roles)])
+    except RuntimeError as error:
+        raise _no_formula(function, str(error).strip().split("\n")[-1]) from error
+    dx = casadi.vertsplit(casadi.densify(casadi.vec(results[0])))
+    y = [] if outputs is None else casadi.vertsplit(casadi.densify(casadi.vec(results[1])))
+    keyed = {("state", n): e for n, e in zip(names["x"], dx, strict=True)}
+    keyed |= {("output", n): e for n, e in zip(outputs or (), y, strict=True)}
+    try:
+        texts, definitions = expressions_to_text(keyed, [each for role in ROLES for each in symbols[role]], outputs or ())
+    except ProblemError as error:
+        raise _no_formula(function, error.faults[0].split(". ")[0]) from error
+    met = {symbol.name() for each in keyed.values() for symbol in casadi.symvar(each)}
+    return {"states": {n: texts["state", n] for n in names["x"]}, "inputs": names["u"], "parameters": names["p"],
+            "outputs": None if outputs is None else {n: texts["output", n] for n in outputs}, "definitions": definitions,
+            "unused": [n for n in [*names["u"], *names["p"]] if n not in met], **options}
+
+
+def _no_formula(function: casadi.Function, reason: str) -> ProblemError:
+    return ProblemError(f"{function.name()} cannot be written as plain expressions ({reason}): it calls what is no formula, "
+                        f"such as an integrator or a root finder. {BLACK_BOX}")
+
+
+def _roles(function: casadi.Function, names: dict[str, list[str]]) -> list[str]:
+    """Which argument is which: by its name, or else by the order t, x, u, p with what is empty left out."""
+    called = [function.name_in(k) for k in range(function.n_in())]
+    if all(name in ROLES for name in called):
+        return called
+    if not all(name.startswith("i") and name[1:].isdigit() for name in called):
+        strange = next(name for name in called if name not in ROLES)
+        raise ProblemError(f"the argument '{strange}' of {function.name()} is none of t, x, u and p."
+                           f"{did_you_mean(strange, ROLES)}")
+    if len(called) == len(ROLES):
+        return list(ROLES)
+    there = ["x", *(role for role in ("u", "p") if names[role])]
+    for roles in (there, ["t", *there], ["x", "u", "p"]):
+        if len(roles) == len(called):
+            return roles
+    raise ProblemError(f"{function.name()} has {len(called)} arguments; give it t, x, u and p, or name them so.")
