@@ -16,7 +16,7 @@ import numpy as np
 from dynident.errors import ProblemError, SimulationDiverged, did_you_mean
 from dynident.estimate.estimate import Estimate
 from dynident.linalg.finite_problem import Variables
-from dynident.methods.direct import noted_estimate
+from dynident.methods.direct_estimate import noted_estimate
 from dynident.methods.direct_loop import DIRECT_LOOP, run_direct
 from dynident.methods.direct_steps import DirectSetup, OuterState, Solved, refusal, transcribe
 from dynident.methods.outer_loop import OuterLoop

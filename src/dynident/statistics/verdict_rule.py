@@ -78,6 +78,7 @@ class SignalFit:
     unit: str = ""
     robust: bool = False  # outliers carry little weight in the fit, and here
     fitted: bool = True  # False: a record that the parameters were not fitted to
+    pooled: bool = False  # several short records, one after the other
     motion: np.ndarray | None = None  # a simulation, where `model` is a prediction, which knows of errors already
 
     @cached_property
@@ -192,7 +193,7 @@ def grade_signal(fit: SignalFit) -> Judged:
     s = fit.statistics
     if without_noise(fit):
         return Grade.NOISE, Cause.EXACT
-    if s.rms <= QUANTISATION_SHARE * s.quantisation:
+    if s.rms <= QUANTISATION_SHARE * s.quantisation and s.samples >= FEWEST_FOR_SIZE:
         return Grade.NOISE, Cause.RESOLUTION
     if s.rms <= EXACT_REMAINDER * s.signal_std and is_white(fit.statistics, fit.unknowns) is not False:
         return Grade.NOISE, Cause.NONE
@@ -237,7 +238,8 @@ def _with_given_noise(fit: SignalFit, better_than_line: bool) -> Judged | None:
 
 
 def _without_noise(fit: SignalFit, better_than_line: bool) -> Judged | None:
-    white, few = is_white(fit.statistics, fit.unknowns), fit.statistics.samples < FEW_SAMPLES
+    white = is_white(fit.statistics, fit.unknowns)
+    few = fit.statistics.samples < (FEWEST_FOR_OTHER_NOISE if fit.pooled else FEW_SAMPLES)
     if white and not few and better_than_line and not follows_something(fit):
         return Grade.NOISE, Cause.OUTLIERS if fit.kurtosis > OUTLIER_KURTOSIS else Cause.NONE
     if few and white is not False and fit.systematic_share <= ROUGH_REMAINDER:

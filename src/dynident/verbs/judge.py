@@ -125,7 +125,7 @@ def _joined(fits: Sequence[SignalFit], subject: str) -> SignalFit:
     std = None if any(fit.std is None for fit in fits) else chain([fit.std for fit in fits if fit.std is not None], 1.0)
     inputs = [chain(own, 0.0) for own in zip(*(fit.inputs for fit in fits), strict=True)]
     return replace(fits[0], subject=subject, time=times, measured=chain([fit.measured for fit in fits]), model=models,
-                   inputs=inputs, std=std, unknowns=sum(fit.unknowns for fit in fits))
+                   inputs=inputs, pooled=True, std=std, unknowns=sum(fit.unknowns for fit in fits))
 
 
 def _step(fit: SignalFit) -> float:
