@@ -250,6 +250,7 @@ COVARIANCE_NEGATIVE_PIVOT = -1e-6  # of a variance; rounding makes no pivot of a
 NOISE_ABSENT = 0.5  # logarithms above the lower end of the search; a level that ends lower is none that the data show
 FILTER_BOUND_ROUNDING = 1e-12  # relative; a bound that went through a logarithm comes back so close, and is not left
 UNSTABLE_GROWTH = 1e-3  # per step, beyond what the model itself grows; a thousand steps make it e-fold
+STEP_ERROR = 0.01  # standard deviations of an output; what a filter's steps between two samples may err by
 STEP_HALVING_SHIFT = 0.5  # standard deviations; what halved steps move by more is not given by the data alone
 FILTER_DIVERGED = 100.0  # mean squared innovation over its foreseen variance: the filter no longer follows the record
 FILTER_INCONSISTENT = 0.05  # relative error of the foreseen spread, or correlation of neighbours; less changes no decision

@@ -11,12 +11,14 @@ from dynident.integrators.adaptive import CVODES, RADAU5
 from dynident.integrators.explicit import EULER, HEUN, RUNGE_KUTTA, SIMPSON
 from dynident.integrators.implicit import GAUSS_LEGENDRE, HERMITE_SIMPSON, RADAU, TRAPEZOID, gauss_legendre, radau
 from dynident.integrators.multistep import ADAMS_MOULTON, BDF2
+from dynident.integrators.rosenbrock import ROSENBROCK
 from dynident.integrators.scheme import AnyIntegrator, Integrator, Multistep
 from dynident.integrators.symplectic import LEAPFROG, SYMPLECTIC_EULER
 
 INTEGRATORS: tuple[Integrator, ...] = (
     EULER, HEUN, SIMPSON, RUNGE_KUTTA, SYMPLECTIC_EULER, LEAPFROG, TRAPEZOID, HERMITE_SIMPSON,
     GAUSS_LEGENDRE, RADAU, RADAU5, CVODES)
+FILTER_STEPS: tuple[Integrator, ...] = (ROSENBROCK,)  # formulas that only filters ask for
 MULTISTEP: tuple[Multistep, ...] = (BDF2, ADAMS_MOULTON)  # for full discretization alone
 PAPER_VARIANTS = {"leapfrog_printed": "dynident.papers.leapfrog_printed:LEAPFROG_PRINTED"}  # loaded when asked for
 OF_CHOSEN_DEGREE = {"gauss_legendre": gauss_legendre, "radau": radau}
@@ -31,7 +33,7 @@ def integrator_named(name: str, degree: int | None = None) -> Integrator:
         if isinstance(degree, bool) or not isinstance(degree, (int, np.integer)) or not 1 <= degree <= HIGHEST_DEGREE:
             raise ProblemError(f"degree = {degree!r}; use 1 to {HIGHEST_DEGREE}.")
         return OF_CHOSEN_DEGREE[name](degree)
-    for integrator in INTEGRATORS:
+    for integrator in (*INTEGRATORS, *FILTER_STEPS):
         if integrator.name == name:
             return integrator
     for variant, place in PAPER_VARIANTS.items():
@@ -40,7 +42,7 @@ def integrator_named(name: str, degree: int | None = None) -> Integrator:
     if name in (scheme.name for scheme in MULTISTEP):
         raise ProblemError(f"'{name}' reaches back over two steps, which only full discretization has at hand; use "
                            f'full_discretization(integrator="{name}"), or a one-step scheme here.')
-    known = [*(i.name for i in INTEGRATORS), *PAPER_VARIANTS]
+    known = [*(i.name for i in (*INTEGRATORS, *FILTER_STEPS)), *PAPER_VARIANTS]
     raise ProblemError(f"There is no integrator '{name}'.{did_you_mean(name, known)}")
 
 

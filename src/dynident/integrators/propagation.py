@@ -9,20 +9,20 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import casadi as ca
 import numpy as np
 
+from dynident._util.frozen import frozen
 from dynident.codegen.c_source import flags_by_size, kernel_text
 from dynident.codegen.compiler import load_library, remembered
 from dynident.codegen.pointers import KeepsPointers, address
-from dynident.errors import SimulationDiverged
+from dynident.errors import NotSupported, SimulationDiverged
 from dynident.integrators.grid import Grid
 from dynident.integrators.implicit import RADAU
 from dynident.integrators.rate_functions import ALGEBRAIC_TEXT, STEP_TEXTS, step_source
-from dynident.integrators.scheme import Adaptive, AnyIntegrator, Integrator, Multistep
+from dynident.integrators.scheme import Adaptive, AnyIntegrator, Explicit, Integrator, Multistep
 from dynident.models.algebraic import no_solution
 from dynident.models.equations import EquationModel
 from dynident.problem.model import Model
@@ -46,7 +46,7 @@ def divergence_error(model: Model, grid: Grid, node: int, states: np.ndarray, ou
     return SimulationDiverged(float(grid.time[node]), node)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Propagation(KeepsPointers):
     """What a march leaves behind. Sensitivities are with respect to (first state of the segment, free parameters)."""
 
@@ -79,6 +79,8 @@ class Propagator(Protocol):
 def propagator_for(model: EquationModel, integrator: AnyIntegrator, free: tuple[int, ...], derivatives: bool = True
                    ) -> Propagator:
     """The fastest march that this machine can have; without `derivatives`, one that is made for simulations alone."""
+    if isinstance(integrator, Explicit) and integrator.linearly_implicit:
+        raise NotSupported(f"'{integrator.name}' is a step of filters. Simulate stiff models by radau5.")
     if model.hybrid and not isinstance(integrator, Multistep):
         from dynident.integrators.events import event_propagator_for
 

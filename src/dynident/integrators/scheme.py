@@ -40,6 +40,7 @@ class Explicit:
     order: int
     next_state: Callable[[StepFunction], ca.SX] = field(repr=False)
     position_velocity: bool = False  # takes only models of the form q' = v, v' = f(q, v)
+    linearly_implicit: bool = False  # the formula holds the rate's Jacobian: for filters, which ask for a formula alone
     summary: str = ""
 
 

@@ -34,7 +34,7 @@ from dynident.kalman.model_functions import (
 from dynident.kalman.setup import FilterExperiment, FilterSetup
 
 SCALAR_FUNCTIONS, SIMD_FUNCTIONS = "elementary.c", "elementary_simd.c"  # tanh of our own, for a number or for several
-SOURCE_VERSION = 5  # part of the cache's key: raise it when `source_text` makes another text of the same recipe
+SOURCE_VERSION = 7  # part of the cache's key: raise it when `source_text` makes another text of the same recipe
 UNUSED = re.compile(r"^CASADI_SYMBOL_EXPORT [^\n]*\}\n|^CASADI_SYMBOL_EXPORT .*?^\}\n"
                     r"|^static const casadi_int casadi_s.*?;\n", re.MULTILINE | re.DOTALL)
 
@@ -82,7 +82,8 @@ def source_text(setup: FilterSetup, names: tuple[str, ...], more: Sequence[ca.Fu
     if unscented:
         functions, step = functions_without_derivatives(augmented, integrator), ""
     else:
-        functions, step = (step_jacobian_scalar if lane == 1 else step_jacobian_by_rows)(augmented, integrator)
+        scalar = lane == 1 or integrator.linearly_implicit  # whose derivative is no sum of rows
+        functions, step = (step_jacobian_scalar if scalar else step_jacobian_by_rows)(augmented, integrator)
         functions = [*functions, output_jacobian(augmented)]
     generated = _static_source([*functions, *more], SIMD_FUNCTIONS if unscented and lane != 1 else SCALAR_FUNCTIONS)
     choices = {**compile_time_sizes(setup), **({} if lane is None else {"LANE": lane})}

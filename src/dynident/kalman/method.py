@@ -6,7 +6,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -15,10 +15,13 @@ import numpy as np
 from dynident.codegen import compiler
 from dynident.errors import NotSupported
 from dynident.integrators import integrator_named
+from dynident.integrators.explicit import RUNGE_KUTTA
+from dynident.integrators.rosenbrock import ROSENBROCK
 from dynident.integrators.scheme import Explicit, Integrator
 from dynident.methods.capabilities import Capabilities, Support
 from dynident.methods.method import Method
 from dynident.methods.options import (
+    AUTOMATIC,
     check_options,
     documented,
     is_number,
@@ -49,14 +52,20 @@ def require_explicit(integrator: Integrator) -> Explicit:
     """A filter needs a formula for one step."""
     if not isinstance(integrator, Explicit):
         raise NotSupported(f"A Kalman filter needs a formula for one step, but '{integrator.name}' solves equations in "
-                           "each. Use runge_kutta, symplectic_euler, leapfrog, simpson, heun or euler, with more "
-                           "substeps where the model is stiff.")
+                           "each. Use runge_kutta, symplectic_euler, leapfrog, simpson, heun or euler, or rosenbrock where "
+                           "the model is stiff.")
     return integrator
 
 
 def explicit_integrator(name: str, value: Any) -> list[str]:
-    require_explicit(integrator_named(value))  # says itself what is wrong
+    if value != AUTOMATIC:
+        require_explicit(integrator_named(value))  # says itself what is wrong
     return []
+
+
+def simulation_integrator(integrator: str) -> str:
+    """The one by which a model is simulated whose filter takes these steps."""
+    return {AUTOMATIC: "runge_kutta", ROSENBROCK.name: "radau5"}.get(integrator, integrator)
 
 
 def noise_levels(name: str, value: Any) -> list[str]:
@@ -88,7 +97,8 @@ def horizon_length(name: str, value: Any) -> list[str]:
 # options that both share
 
 integrator_option = partial(
-    option, "runge_kutta", "An explicit integrator: a name from the table of integrators.", explicit_integrator)
+    option, AUTOMATIC, 'An explicit integrator by its name, or "rosenbrock", a linearly implicit step; '
+    '"auto" takes runge_kutta, or rosenbrock where the model is stiff.', explicit_integrator)
 substeps_option = partial(option, 1, "Steps of the integrator between two samples.", whole_number(1))
 process_noise_option = partial(
     option, None, 'By state or parameter the standard deviation that it adds, or "estimate"; what is not named has none. '
@@ -130,8 +140,12 @@ class FilterMethod(Method):
         return Capabilities(process_noise=Support.YES, nonlinear_algebraic_variables=Support.NO)
 
     @property
+    def chooses_integrator(self) -> bool:
+        return self.integrator == AUTOMATIC
+
+    @property
     def simulation_integrator(self) -> str:
-        return self.integrator
+        return simulation_integrator(self.integrator)
 
     @abstractmethod
     def options(self) -> dict[str, Any]: ...
@@ -143,24 +157,38 @@ class FilterMethod(Method):
 
     def identify(self, problem: Problem, executor: Executor | None, report: Callable[..., object], /) -> Estimate:
         """All passes; a filter that stops gives an estimate that says where and why."""
-        from dynident.kalman.backend import FilterStopped, backend_for
+        from dynident.kalman.backend import NOT_FINITE, FilterStopped, backend_for
         from dynident.kalman.likelihood import estimate_noise
-        from dynident.kalman.result import build_filter_estimate, stopped_estimate
+        from dynident.kalman.result import build_filter_estimate, stopped_estimate, unstable_steps
         from dynident.kalman.run import run_passes, smooth_pass
         from dynident.kalman.setup import build_setup
 
         began, compiled = time.perf_counter(), compiler.seconds_compiling
-        setup, remarks = estimate_noise(build_setup(self, problem), report)
+        setup = build_setup(self, problem)
+        may_be_stiff = self.chooses_integrator and not setup.integrator.linearly_implicit
+        setup, remarks = estimate_noise(setup, report)
+        remarks = (*filter(None, [setup.step_note]), *remarks)
         backend = backend_for(setup)
         try:
             done, history = run_passes(setup, backend, report)
             if self.smoother:
                 done = smooth_pass(setup, backend, done)
         except FilterStopped as stop:
-            return stopped_estimate(setup, stop)
+            return self._stiffly(problem, executor, report) if may_be_stiff and stop.fault == NOT_FINITE else (
+                stopped_estimate(setup, stop))
+        if may_be_stiff and unstable_steps(setup, backend, done):
+            return self._stiffly(problem, executor, report)
         compiling = compiler.seconds_compiling - compiled
         times = {"compile": compiling, "filter": time.perf_counter() - began - compiling}
         return build_filter_estimate(setup, backend, done, remarks, history, times)
+
+    def _stiffly(self, problem: Problem, executor: Executor | None, report: Callable[..., object]) -> Estimate:
+        """Filtered again by linearly implicit steps, where explicit ones proved unstable along the estimate."""
+        method = replace(self, integrator=ROSENBROCK.name)  # type: ignore[type-var]
+        again = method.identify(problem, executor, report)
+        note = (f"The model is stiff at the estimate (steps of {RUNGE_KUTTA.name} are unstable there): filtered again by steps "
+                f"of {ROSENBROCK.name}, which are linearly implicit.")
+        return replace(again, notes=(note, *again.notes))
 
     def start(self, problem: Problem, experiment: int = 0) -> OnlineFilter:
         """The same filter sample by sample: `update(t, u, y)` returns what is known after it."""

@@ -120,8 +120,9 @@ def step_jacobian_scalar(augmented: Augmented, integrator: Explicit) -> tuple[li
     s = symbols(augmented)
     after = next_states(augmented, integrator, s)
     parts = ca.cse([after, cheapest_jacobian(after, s["a"]).T])
-    text = ("INLINE void dyn_next_jacobian(const double **arg, double *next, double *F) {\n  double *res[2] = {next, F};\n"
-            "  dyn_next_dense(arg, res, 0, 0, 0);\n}\n")
+    text = ("INLINE void dyn_next_jacobian(const double **arg, double *next, double *F) {\n  double dense[NX * N];\n"
+            "  double *res[2] = {next, dense};\n  int r, c;\n  dyn_next_dense(arg, res, 0, 0, 0);\n"
+            "  for (r = 0; r < NX; r++) for (c = 0; c < W; c++) F[r * W + c] = c < N ? dense[r * N + c] : 0;\n}\n")
     return [ca.Function("dyn_next_dense", [s[key] for key in STEP_ARGUMENTS], [ca.densify(part) for part in parts])], text
 
 

@@ -249,6 +249,12 @@ def step_quality(setup: FilterSetup, record: int, states: np.ndarray) -> StepQua
                        dict(zip(model.states, np.sqrt(np.mean(np.square(moved), axis=0)), strict=True)))
 
 
+def unstable_steps(setup: FilterSetup, backend: FilterBackend, done: FilterPass) -> bool:
+    """Whether an error grows in the steps along a record where the model lets it decay."""
+    place = backend.layout.sample["x"]
+    return any(step_quality(setup, e, samples[:, place]).unstable for e, samples in enumerate(done.samples))
+
+
 def _step_error_function(setup: FilterSetup) -> ca.Function:
     """(t, h, a, u0, u1, p) -> state Jacobian of a step, of the rates; error of a step in the states, in the outputs."""
     augmented = setup.augmented
@@ -256,11 +262,11 @@ def _step_error_function(setup: FilterSetup) -> ca.Function:
     nx = len(augmented.model.states)
     x, p = augmented.split(s["a"], s["p"])
     coarse = next_states(augmented, setup.integrator, s)
-    fine = s["a"]
+    fine, scheme = s["a"], setup.integrator if setup.integrator.linearly_implicit else RUNGE_KUTTA
     for k in range(FINE_STEPS):
         at = lambda m: s["u0"] + m / FINE_STEPS * (s["u1"] - s["u0"])  # noqa: E731
         part = {**s, "h": s["h"] / FINE_STEPS, "t": s["t"] + k * s["h"] / FINE_STEPS, "a": fine, "u0": at(k), "u1": at(k + 1)}
-        fine = ca.vertcat(next_states(augmented, RUNGE_KUTTA, part), s["a"][nx:])
+        fine = ca.vertcat(next_states(augmented, scheme, part), s["a"][nx:])
     rate = augmented.model.rate(s["t"], x, s["u0"], p)
     ends = [measurement_function(augmented, {**s, "t": s["t"] + s["h"], "u0": s["u1"], "a": ca.vertcat(end, s["a"][nx:])})
             for end in (coarse, fine[:nx])]
@@ -284,7 +290,7 @@ def step_notes(setup: FilterSetup, filtered: FilterResult, done: FilterPass) -> 
         if quality.unstable:
             remarks.append(f"{setup.integrator.name} is unstable at this sampling time{where}: an error grows by a "
                            f"factor of {quality.growth:.3g} in a step where the model itself gives "
-                           f"{quality.true_growth:.3g}. Use more substeps, or a scheme of higher order.")
+                           f"{quality.true_growth:.3g}. Use more substeps, a scheme of higher order, or rosenbrock.")
         worst = _worst_error(setup, e, quality, per_sample)
         if worst[1] > 1:
             remarks.append(f"One step of {setup.integrator.name} errs by {worst[1]:.2g} standard deviations of the "

@@ -12,6 +12,7 @@ from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.integrators import integrator_named
 from dynident.integrators.scheme import Explicit
 from dynident.kalman.method import ESTIMATE, FilterMethod, require_explicit
+from dynident.kalman.step_choice import step_at_start
 from dynident.methods import noise_estimation
 from dynident.methods.capabilities import check_supports
 from dynident.models.augmented import Augmented, ParameterTransform, disturbed_states, reciprocal_parameters, transform_for
@@ -58,6 +59,7 @@ class FilterSetup:
     noise_std: Mapping[str, float]  # outputs whose noise is estimated, and what it is taken for now
     records: tuple[FilterExperiment, ...]
     max_step: float  # s
+    step_note: str = ""  # why steps are linearly implicit, where that was chosen
 
     def with_noise(self, q: np.ndarray, noise_std: Mapping[str, float]) -> FilterSetup:
         """The same with other noise levels."""
@@ -85,6 +87,10 @@ def build_setup(method: FilterMethod, problem: Problem) -> FilterSetup:
     """Resolve every default; all faults of names are listed at once."""
     check_supports(problem, method.kind, method.capabilities)
     _refuse_shared_initial_states(method, problem)
+    step_note = ""
+    if method.chooses_integrator:
+        name, step_note = step_at_start(problem, method.substeps)
+        method = replace(method, integrator=name)  # type: ignore[type-var]
     model, binding = problem.model, problem.bindings[0]
     free = tuple(int(i) for i in np.flatnonzero(binding.parameter_unknown >= 0))
     unknowns = [problem.unknowns[binding.parameter_unknown[i]] for i in free]
@@ -108,7 +114,7 @@ def build_setup(method: FilterMethod, problem: Problem) -> FilterSetup:
     shared = np.array([len(u.experiments) == len(problem.experiments) for u in unknowns], bool)
     repeated = shared & np.array([u.prior is None for u in unknowns], bool)
     return FilterSetup(problem, method, augmented, require_explicit(integrator_named(method.integrator)), fixed, theta,
-                 std, shared, repeated, q, open_noise, noise_std, records, max_step)
+                 std, shared, repeated, q, open_noise, noise_std, records, max_step, step_note)
 
 
 def _refuse_shared_initial_states(method: FilterMethod, problem: Problem) -> None:

@@ -37,6 +37,34 @@ int dynident_arrowhead_reduce(long long blocks, int m, int k, int s, const doubl
   return 0;
 }
 
+/* The same for triangles (n + 1, n + 1) in (numbers | residual), of which block i of the stack is number which[i]: each of
+   `count` numbers goes to its column (blocks, count), times its derivative (n of each triangle). Where priors are given, a
+   weight and a residual for each unknown, so much of them is added as speaks of own unknowns. */
+int dynident_arrowhead_condense(long long blocks, const long long *which, int n, int k, int s, const double *triangles,
+                                const double *derivative, int count, const long long *numbers, const long long *columns,
+                                const long long *own, const double *prior, double *top, double *border) {
+  const int w = k + s + 1, m = n + 1 + (prior ? k : 0);
+  double *rows = calloc((size_t)blocks * m * w, sizeof(double));
+  long long i;
+  int j, l, bad;
+  if (!rows) return 1;
+  for (i = 0; i < blocks; i++) {
+    const double *T = triangles + (size_t)which[i] * (n + 1) * (n + 1), *by = derivative + (size_t)which[i] * n;
+    double *row = rows + (size_t)i * m * w;
+    for (j = 0; j <= n; j++, row += w, T += n + 1) {
+      for (l = 0; l < count; l++) row[columns[i * count + l]] = T[numbers[l]] * by[numbers[l]];
+      row[w - 1] = T[n];
+    }
+    for (j = 0; prior && j < k; j++, row += w) {
+      row[j] = prior[2 * own[i * k + j]];
+      row[w - 1] = prior[2 * own[i * k + j] + 1];
+    }
+  }
+  bad = dynident_arrowhead_reduce(blocks, m, k, s, rows, own, 0, top, border);
+  free(rows);
+  return bad;
+}
+
 /* Triangles solved for (blocks, k) right-hand sides, less what the shared unknowns of the step contribute; written to the own
    ones. Without right-hand sides: minus the residuals. Returns 1 where a diagonal is zero. */
 int dynident_arrowhead_solve(long long blocks, int k, int s, const double *rows, const long long *own,
@@ -120,6 +148,23 @@ int dynident_arrowhead_small_diagonal(long long blocks, int k, int s, const doub
   int j;
   for (i = 0; i < blocks; i++, own += k)
     for (j = 0; j < k; j++, rows += w)
-      if (fabs(rows[j]) < part * lengths[own[j]]) return 1;
+      if (fabs(rows[j]) < part * fabs(lengths[own[j]])) return 1;
   return 0;
+}
+
+/* Lengths of all columns and of the residual of a stack with its border. Returns whether a diagonal is smaller than `part` of
+   its column; one without a column counts as if that had length 1. */
+int dynident_arrowhead_measures(long long blocks, int k, int s, const double *rows, const long long *own, const double *border,
+                                const long long *shared, int unknowns, double part, double *lengths, double *residual) {
+  double squares;
+  int j, small;
+  memset(lengths, 0, sizeof(double) * unknowns);
+  squares = dynident_arrowhead_squares(blocks, k, s, rows, own, shared, lengths) +
+            dynident_arrowhead_squares(1, s, 0, border, shared, shared, lengths);
+  *residual = sqrt(squares);
+  for (j = 0; j < unknowns; j++) lengths[j] = lengths[j] == 0 ? -1 : sqrt(lengths[j]);
+  small = dynident_arrowhead_small_diagonal(blocks, k, s, rows, own, lengths, part) ||
+          dynident_arrowhead_small_diagonal(1, s, 0, border, shared, lengths, part);
+  for (j = 0; j < unknowns; j++) if (lengths[j] < 0) lengths[j] = 0;
+  return small;
 }

@@ -12,28 +12,27 @@ and memory are linear in the number of blocks. Blocks of the same shape stand in
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
-import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from dynident._util.frozen import frozen
 from dynident.codegen.c_source import kernel_text
 from dynident.codegen.compiler import load_library, remembered
 from dynident.codegen.pointers import KeepsPointers, address
 from dynident.linalg import arrowhead_interpreted
 from dynident.linalg.arrowhead_interpreted import householder, times
+from dynident.linalg.compiled_arrowhead import CompiledArrowhead, PlacedBlocks
 from dynident.linalg.rank import truncated_svd
-from dynident.tolerances import SINGULAR_VALUE, SINGULAR_VALUE_ROUNDING
+from dynident.tolerances import SINGULAR_VALUE_ROUNDING
 
 FIRM = 1e6  # times what is called hardly seen: rows that let nothing through
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ArrowheadBlock:
     """As many rows as own unknowns: rows @ (own, shared, 1), triangular in the own ones."""
 
@@ -53,7 +52,7 @@ class ArrowheadBlock:
         return self.rows[:, -1]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ArrowheadStack(KeepsPointers):
     """Blocks of the same shape, one behind the other."""
 
@@ -79,7 +78,7 @@ class ArrowheadStack(KeepsPointers):
         return blocks, k, w - k - 1, address(self.rows), address(self.own)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ArrowheadLeastSquares(KeepsPointers):
     """The whole problem in `unknowns` unknowns; those of no block and not shared do not occur in it."""
 
@@ -102,20 +101,26 @@ class ArrowheadLeastSquares(KeepsPointers):
 
     @property
     def column_norms(self) -> np.ndarray:
-        return self._norms[0]
+        return self._measures[0]
 
     @property
     def length(self) -> float:
         """Of the residual at step = 0, as far as any step can change it."""
-        return self._norms[1]
+        return self._measures[1]
 
     @cached_property
-    def _norms(self) -> tuple[np.ndarray, float]:
-        return self.loops.norms(self)
+    def _measures(self) -> tuple[np.ndarray, float, bool]:
+        """Lengths of the columns and of the residual, and whether a diagonal is small beside its column."""
+        return self.loops.measures(self)
 
     @cached_property
     def loops(self) -> Any:
         return arrowhead_loops()
+
+    @property
+    def only_stack_pointers(self) -> tuple[Any, ...]:
+        """As compiled loops take the only stack, or none at all."""
+        return self.stacks[0].pointers if self.stacks else (0, 0, self.shared.size, None, None)
 
     @property
     def all_stacks(self) -> tuple[ArrowheadStack, ...]:
@@ -183,9 +188,9 @@ class ArrowheadLeastSquares(KeepsPointers):
 
     @cached_property
     def _without_null_space(self) -> ArrowheadLeastSquares:
-        lengths = np.where(self.column_norms > 0, self.column_norms, 1.0)  # whole columns: what is left may be rounding
-        if not self.loops.has_small_diagonal(self, lengths):  # singular values are worth a look
+        if not self._measures[2]:  # else singular values are worth a look
             return self
+        lengths = np.where(self.column_norms > 0, self.column_norms, 1.0)  # whole columns: what is left may be rounding
         blocks = [(b.own, np.vstack([b.rows, _null_rows(b, lengths[b.own])])) for b in self.blocks]
         border = np.vstack([self.last.rows, _null_rows(self.last, lengths[self.shared])])
         return arrowhead(self.unknowns, self.shared, blocks, border)
@@ -247,75 +252,21 @@ def arrowhead_of_stacks(unknowns: int, shared: np.ndarray, stacks: Iterable[tupl
     return ArrowheadLeastSquares(unknowns, made, ArrowheadBlock(shared, last))
 
 
+def condensed_arrowhead(unknowns: int, shared: np.ndarray, stacks: Sequence[PlacedBlocks], triangles: np.ndarray,
+                        derivative: np.ndarray, prior: np.ndarray | None) -> ArrowheadLeastSquares:
+    """An arrow from triangles (experiments, n + 1, n + 1) in (numbers | residual), their numbers times `derivative`
+    (experiments, n); `prior`: weight and residual (unknowns, 2) of each unknown, zero for none."""
+    tops, last = arrowhead_loops().condense(stacks, triangles, derivative, prior, shared)
+    made = tuple(ArrowheadStack(each.own, top) for each, top in zip(stacks, tops, strict=True))
+    return ArrowheadLeastSquares(unknowns, made, ArrowheadBlock(shared, last))
+
+
 @remembered()
 def arrowhead_loops() -> Any:
     """What works on whole stacks: compiled, or its twin where there is no compiler."""
     text = kernel_text("vectors.c", "householder.c", "linalg/arrowhead.c", "linalg/bounded_least_squares.c")
     library = load_library(f"arrowhead {hashlib.sha256(text.encode()).hexdigest()}", lambda: text)
     return arrowhead_interpreted if library is None else CompiledArrowhead(library)
-
-
-class CompiledArrowhead:
-    """`arrowhead.c` for stacks in NumPy arrays; its functions are those of `arrowhead_interpreted.py`."""
-
-    def __init__(self, library: ctypes.CDLL):
-        pointer: Any = ctypes.c_void_p
-        stack: list[Any] = [ctypes.c_longlong, ctypes.c_int, ctypes.c_int, pointer]
-        self.library = library
-        library.dynident_arrowhead_reduce.argtypes = [ctypes.c_longlong, *[ctypes.c_int] * 3, *[pointer] * 5]
-        library.dynident_arrowhead_solve.argtypes = [*stack, *[pointer] * 4]
-        library.dynident_arrowhead_solve_transposed.argtypes = [*stack, pointer, pointer]
-        library.dynident_arrowhead_small_diagonal.argtypes = [*stack, pointer, pointer, ctypes.c_double]
-        library.dynident_damped_step.argtypes = [*stack, *[pointer] * 3, ctypes.c_int, *[pointer] * 3, ctypes.c_double,
-                                                 *[pointer] * 4]
-        for call in (library.dynident_arrowhead_squares, library.dynident_arrowhead_left):
-            call.argtypes, call.restype = [*stack, *[pointer] * 3], ctypes.c_double
-
-    def norms(self, arrow: ArrowheadLeastSquares) -> tuple[np.ndarray, float]:
-        squares = np.zeros(arrow.unknowns)
-        call, shared, into = self.library.dynident_arrowhead_squares, arrow.border_stack.pointers[4], address(squares)
-        residual = sum(call(*stack.pointers, shared, into) for stack in arrow.all_stacks)
-        return np.sqrt(squares), math.sqrt(residual)
-
-    def squares_left(self, arrow: ArrowheadLeastSquares, step: np.ndarray) -> float:
-        step = np.ascontiguousarray(step)
-        call, shared, at = self.library.dynident_arrowhead_left, arrow.border_stack.pointers[4], address(step)
-        return sum(call(*stack.pointers, shared, at) for stack in arrow.all_stacks)
-
-    def has_small_diagonal(self, arrow: ArrowheadLeastSquares, lengths: np.ndarray) -> bool:
-        call, at = self.library.dynident_arrowhead_small_diagonal, address(lengths)
-        return any(call(*stack.pointers, at, SINGULAR_VALUE) for stack in arrow.all_stacks)
-
-    def solve(self, arrow: ArrowheadLeastSquares) -> np.ndarray:
-        return self._back_substitute(arrow, [None] * (1 + len(arrow.stacks)))
-
-    def newton_step(self, arrow: ArrowheadLeastSquares, gradient: np.ndarray) -> np.ndarray:
-        call, rights = self.library.dynident_arrowhead_solve_transposed, [-gradient[s.own] for s in arrow.stacks]
-        passed = -gradient[arrow.shared]
-        for stack, right in zip((*arrow.stacks, arrow.border_stack), (*rights, passed), strict=True):
-            if call(*stack.pointers[:4], address(right), address(passed)):
-                raise np.linalg.LinAlgError("Singular matrix")
-        return self._back_substitute(arrow, [passed, *rights])
-
-    def _back_substitute(self, arrow: ArrowheadLeastSquares, rights: Sequence[np.ndarray | None]) -> np.ndarray:
-        """For right-hand sides of the border and of each stack; None: minus the residuals."""
-        step = np.zeros(arrow.unknowns)
-        call, shared, into = self.library.dynident_arrowhead_solve, arrow.border_stack.pointers[4], address(step)
-        for stack, right in zip((arrow.border_stack, *arrow.stacks), rights, strict=True):
-            if call(*stack.pointers, shared, None if right is None else address(right), into):
-                raise np.linalg.LinAlgError("Singular matrix")
-        return step
-
-    def reduce(self, stacks: Sequence[tuple[np.ndarray, np.ndarray]], border_rows: np.ndarray, shared: int
-               ) -> tuple[list[np.ndarray], np.ndarray]:
-        call, border, tops = self.library.dynident_arrowhead_reduce, np.zeros((shared + 1, shared + 1)), []
-        of_border = [(np.zeros((1, 0), np.int64), border_rows[None])] if shared else []
-        for own, rows in (*stacks, *of_border):
-            (blocks, k), rows = own.shape, np.ascontiguousarray(rows, float)
-            tops.append(np.empty((blocks, k, rows.shape[2])))
-            if call(blocks, rows.shape[1], k, shared, address(rows), address(own), None, address(tops[-1]), address(border)):
-                raise MemoryError("the elimination of unknowns is out of memory")
-        return tops[:len(stacks)], border[:shared]
 
 
 def _diagonals(lengths: np.ndarray, width: int) -> np.ndarray:

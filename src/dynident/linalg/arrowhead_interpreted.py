@@ -15,17 +15,20 @@ from dynident.tolerances import SINGULAR_VALUE
 
 if TYPE_CHECKING:
     from dynident.linalg.arrowhead import ArrowheadLeastSquares
+    from dynident.linalg.compiled_arrowhead import PlacedBlocks
 
 
-def norms(arrow: ArrowheadLeastSquares) -> tuple[np.ndarray, float]:
-    """Of the columns, and of the residual."""
+def measures(arrow: ArrowheadLeastSquares) -> tuple[np.ndarray, float, bool]:
+    """Lengths of the columns and of the residual, and whether a diagonal is small beside its column."""
     squares = np.zeros(arrow.unknowns)
     squares[arrow.shared] = np.sum(arrow.last.triangle**2, axis=0)
     for stack in arrow.stacks:
         squares[stack.own] = np.sum(stack.triangle**2, axis=1)
         squares[arrow.shared] += np.sum(stack.border**2, axis=(0, 1))
     parts = [*(s.residual for s in arrow.stacks), arrow.last.residual]
-    return np.sqrt(squares), math.sqrt(sum(sum_of_squares(part) for part in parts))
+    lengths = np.sqrt(squares)
+    small = has_small_diagonal(arrow, np.where(lengths > 0, lengths, 1.0))
+    return lengths, math.sqrt(sum(sum_of_squares(part) for part in parts)), small
 
 
 def squares_left(arrow: ArrowheadLeastSquares, step: np.ndarray) -> float:
@@ -71,6 +74,31 @@ def reduce(stacks: Sequence[tuple[np.ndarray, np.ndarray]], border: np.ndarray, 
         tops.append(top)
         rest.append(below.reshape(-1, below.shape[2]))
     return tops, householder(np.vstack(rest), shared)[0] if shared else np.zeros((0, 1))
+
+
+def condense(stacks: Sequence[PlacedBlocks], triangles: np.ndarray, derivative: np.ndarray, prior: np.ndarray | None,
+             shared: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
+    """The same for triangles in (numbers | residual), their numbers brought to the columns of their unknowns."""
+    rows = triangles.copy()
+    rows[:, :, :-1] *= derivative[:, None, :]
+    placed = []
+    for each in stacks:
+        mine = rows[each.which]
+        put = np.zeros((*mine.shape[:2], each.width))
+        np.put_along_axis(put, each.columns[:, None, :], mine[:, :, each.numbers], axis=2)
+        put[:, :, -1] = mine[:, :, -1]
+        own = [] if prior is None else [prior_rows(prior[each.own], each.width)]
+        placed.append((each.own, np.concatenate([put, *own], axis=1)))
+    border = prior_rows((np.zeros((shared.size, 2)) if prior is None else prior[shared])[None], shared.size + 1)[0]
+    return reduce(placed, border, shared.size)
+
+
+def prior_rows(prior: np.ndarray, width: int) -> np.ndarray:
+    """(blocks, k, width): the priors (blocks, k, weight and residual) of the first k columns."""
+    rows = np.zeros((*prior.shape[:2], width))
+    place = np.arange(prior.shape[1])
+    rows[:, place, place], rows[:, :, -1] = prior[:, :, 0], prior[:, :, 1]
+    return rows
 
 
 def householder(rows: np.ndarray, own: int) -> tuple[np.ndarray, np.ndarray]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from dynident.codegen.pointers import address, addresses
-from dynident.linalg.arrowhead import ArrowheadBlock, ArrowheadLeastSquares, ArrowheadStack, CompiledArrowhead
+from dynident.linalg.arrowhead import ArrowheadBlock, ArrowheadLeastSquares, ArrowheadStack
+from dynident.linalg.compiled_arrowhead import CompiledArrowhead
 from dynident.tolerances import MULTIPLIER_TOLERANCE
 
 SINGULAR = 2  # what the compiled step answers where a diagonal is zero
@@ -25,10 +26,10 @@ def damped_step(rows: ArrowheadLeastSquares, lengths: np.ndarray, lower: np.ndar
     shared, unknowns = rows.shared.size, rows.unknowns
     border, step, active = np.empty((shared + 1, shared + 1)), np.empty(unknowns), np.empty(unknowns, np.int64)
     tops = [np.empty(stack.rows.shape) for stack in rows.stacks]
-    blocks, k, s, *own = rows.stacks[0].pointers if tops else (0, 0, shared, None, None)
     lengths, lower, upper = (np.ascontiguousarray(each, float) for each in (lengths, lower, upper))
-    failure = rows.loops.library.dynident_damped_step(blocks, k, s, *own, *rows.border_stack.pointers[3:], unknowns, *addresses(
-        lengths, lower, upper), MULTIPLIER_TOLERANCE, address(tops[0]) if tops else None, *addresses(border, step, active))
+    failure = rows.loops.library.dynident_damped_step(
+        *rows.only_stack_pointers, *rows.border_stack.pointers[3:], unknowns, *addresses(lengths, lower, upper),
+        MULTIPLIER_TOLERANCE, address(tops[0]) if tops else None, *addresses(border, step, active))
     if failure:
         raise np.linalg.LinAlgError("Singular matrix") if failure == SINGULAR else MemoryError("a step is out of memory")
     stacks = tuple(ArrowheadStack(stack.own, top) for stack, top in zip(rows.stacks, tops, strict=True))

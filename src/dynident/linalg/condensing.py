@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import copy
 import functools
-from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dynident._util.data_classes import changed
+from dynident._util.frozen import frozen
 from dynident.errors import SimulationDiverged
-from dynident.linalg.arrowhead import ArrowheadLeastSquares, arrowhead_of_stacks
+from dynident.linalg.arrowhead import ArrowheadLeastSquares, condensed_arrowhead
 from dynident.linalg.chain_qr import ChainFactors
+from dynident.linalg.compiled_arrowhead import PlacedBlocks
 from dynident.linalg.finite_problem import Evaluation, LinearizedProblem, LinkOffsets
 from dynident.linalg.smoother_qr import SmootherFactors
 from dynident.problem.noise import sum_of_squares
@@ -19,7 +20,7 @@ FIXED, OWN, SHARED = range(3)  # what an unknown is to an experiment
 LARGEST = 1e150  # of a derivative; squares of larger ones, summed up, are not finite
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class NodeOffsets:
     """What a step of the inner nodes must close at a point, per experiment."""
 
@@ -47,9 +48,7 @@ class CondensedProblem:
 
     def without_chains(self) -> CondensedProblem:
         """The rows alone, for who needs no nodes: what stands in the workspace is not referred to any more."""
-        alone = copy.copy(self)
-        alone.linear, alone.factors = replace(self.linear, chains=(), unknown_maps=()), []
-        return alone
+        return changed(self, linear=changed(self.linear, chains=(), unknown_maps=()), factors=[])
 
     def _node_reduction(self, triangles: np.ndarray) -> float:
         """How much the sum of squares falls by the nodes alone; where no link may be missed they have nothing to choose."""
@@ -96,35 +95,8 @@ class CondensedProblem:
         return tuple(nodes)
 
 
-@dataclass(frozen=True, eq=False)
-class _ExperimentGroup:
-    """Experiments whose numbers have the same roles, and where these stand in rows (own, shared | residual)."""
-
-    experiments: np.ndarray
-    own: np.ndarray  # (alike, k): the unknowns of each alone
-    numbers: np.ndarray  # that follow an unknown at all, the own ones first
-    pointers: np.ndarray  # (alike, numbers): the column of each
-    width: int
-
-    def placed(self, rows: np.ndarray) -> np.ndarray:
-        """(alike, m, width) from rows (experiments, m, numbers | residual) of all."""
-        mine = rows if len(rows) == len(self.experiments) else rows[self.experiments]
-        if self.straight and mine.shape[2] == self.width:  # none is held
-            return mine
-        placed = np.zeros((*mine.shape[:2], self.width))
-        np.put_along_axis(placed, self.pointers[:, None, :], mine[:, :, self.numbers], axis=2)
-        placed[:, :, -1] = mine[:, :, -1]
-        return placed
-
-    @functools.cached_property
-    def straight(self) -> bool:
-        """Whether every number stands where it stood, as in a single experiment."""
-        columns = np.arange(self.width - 1)
-        return np.array_equal(self.numbers, columns) and bool(np.all(self.pointers == columns))
-
-
 @functools.lru_cache(maxsize=64)
-def _plan(unknowns: int, shape: tuple[int, ...], unknown_bytes: bytes) -> tuple[np.ndarray, tuple[_ExperimentGroup, ...]]:
+def _plan(unknowns: int, shape: tuple[int, ...], unknown_bytes: bytes) -> tuple[np.ndarray, tuple[PlacedBlocks, ...]]:
     """Shared unknowns, and experiments by the roles of their numbers; the same for all points of a problem."""
     unknown = np.frombuffer(unknown_bytes, dtype=np.int64).reshape(shape)  # of each experiment's numbers
     users = np.bincount(unknown[unknown >= 0], minlength=unknowns)
@@ -142,7 +114,9 @@ def _plan(unknowns: int, shape: tuple[int, ...], unknown_bytes: bytes) -> tuple[
         own_columns = np.tile(np.arange(private.size), (len(alike), 1))
         places = np.hstack([own_columns, private.size + column[unknown[alike][:, common]]])
         width = private.size + shared.size + 1
-        planned.append(_ExperimentGroup(np.array(alike), own, np.append(private, common), places, width))
+        which, own, numbers, places = (np.ascontiguousarray(each, np.int64)
+                                       for each in (alike, own, np.append(private, common), places))
+        planned.append(PlacedBlocks(which, own, numbers, places, width))
     return shared, tuple(planned)
 
 
@@ -155,26 +129,13 @@ def _stacked(arrays: list[np.ndarray], dimensions: int) -> np.ndarray:
 def _joined(linear: LinearizedProblem, rows: np.ndarray) -> ArrowheadLeastSquares:
     """Experiments joined at the unknowns that they share; an unknown of one experiment only is that one's own.
 
-    `rows` (experiments, numbers + 1, numbers | residual) are written to. Segments that are not linked are experiments here.
+    `rows` (experiments, numbers + 1, numbers | residual). Segments that are not linked are experiments here.
     """
     unknown = np.ascontiguousarray(_stacked([mapping.unknown for mapping in linear.unknown_maps], 2), np.int64)
     shared, groups = _plan(linear.unknowns, unknown.shape, unknown.tobytes())  # of unknowns (experiments, numbers)
-    rows[:, :, :-1] *= _stacked([mapping.derivative for mapping in linear.unknown_maps], 2)[:, None, :]
-    prior = np.zeros((linear.unknowns, 2))  # weight and residual, zero for none
+    derivative = _stacked([mapping.derivative for mapping in linear.unknown_maps], 2)
+    prior = None
     if linear.priors.unknown.size:
+        prior = np.zeros((linear.unknowns, 2))  # weight and residual, zero for none
         prior[linear.priors.unknown, 0], prior[linear.priors.unknown, 1] = linear.priors.derivative, linear.evaluation.prior
-    stacks: list[tuple[np.ndarray, np.ndarray]] = []
-    for alike in groups:
-        placed = alike.placed(rows)
-        if linear.priors.unknown.size:
-            placed = np.concatenate([placed, _prior_rows(prior[alike.own], alike.width)], axis=1)
-        stacks.append((alike.own, placed))
-    return arrowhead_of_stacks(linear.unknowns, shared, stacks, _prior_rows(prior[None, shared], shared.size + 1)[0])
-
-
-def _prior_rows(prior: np.ndarray, width: int) -> np.ndarray:
-    """(blocks, k, width): the priors (blocks, k, weight and residual) of the first k columns."""
-    rows = np.zeros((*prior.shape[:2], width))
-    place = np.arange(prior.shape[1])
-    rows[:, place, place], rows[:, :, -1] = prior[:, :, 0], prior[:, :, 1]
-    return rows
+    return condensed_arrowhead(linear.unknowns, shared, groups, rows, derivative, prior)

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from dynident._util.frozen import frozen
 from dynident.linalg.block_rows import BlockRows
 from dynident.problem.parameter import Transforms
 
@@ -52,7 +53,7 @@ class ResidualJacobian:
         return self.blocks.dense()
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Variables:
     """A place in the space of a finite problem: solver coordinates of the unknowns, and inner nodes per experiment."""
 
@@ -85,7 +86,7 @@ class Workspace:
         self.arrays = {}
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Evaluation:
     """Residuals and violated equalities at a point."""
 
@@ -105,7 +106,7 @@ class Evaluation:
         return self.cost - self.log_std
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class SegmentChain:
     """Segments segment_starts[i]..segment_starts[i+1] of one record, linearised. n = states + free parameters.
 
@@ -140,7 +141,7 @@ def chain_shape(chain: SegmentChain) -> tuple[int, int, int, int]:
     return segments, nx, n - nx, chain.jacobian.shape[1]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class LinkOffsets:
     """What a step must close along a chain: its defects, and what the best model errors add to that where links may err."""
 
@@ -148,7 +149,7 @@ class LinkOffsets:
     process_noise: Any = None  # (segments - 1, errors)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class UnknownMap:
     """Numbers that each follow one unknown, or none: how the unknowns reach an experiment, or a prior."""
 
@@ -165,7 +166,7 @@ class UnknownMap:
         total[self.unknown[free]] += self.derivative[free] * gradient[free]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class LinearizedProblem:
     """A finite problem linearised at a point: one chain per experiment, joined at the unknowns."""
 

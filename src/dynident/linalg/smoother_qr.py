@@ -82,10 +82,14 @@ class SmootherFactors:
 
         The next state is what the link says and the error; what it is found to be less what the link says is the error.
         """
+        return np.einsum("kii->ki", self.error_covariances(along))
+
+    def error_covariances(self, along: np.ndarray) -> np.ndarray:
+        """The same with what goes together, (segments - 1, errors, errors)."""
         moves, covariances = self._onward
         noisy = self.chain.noisy_states
         answers = moves[:, noisy] - self.chain.transition[:len(moves), noisy]
-        return np.einsum("kia,kab,kib->ki", answers, along[:-1], answers) + covariances[:, noisy, noisy]
+        return answers @ along[:-1] @ answers.swapaxes(1, 2) + covariances[:, noisy[:, None], noisy]
 
     @functools.cached_property
     def _onward(self) -> tuple[np.ndarray, np.ndarray]:

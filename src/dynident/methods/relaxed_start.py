@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -148,8 +149,15 @@ class RelaxedShooting:
                           for c in linear.chains)
             return changed(linear, evaluation=evaluation, chains=apart)
         chains = tuple(changed(chain, linked=False) for chain in linear.chains)
-        maps = tuple(map(self._segment_map, linear.unknown_maps, self._node_unknowns))
+        maps = tuple(map(self._segment_map, linear.unknown_maps, self._node_unknowns)) if self.coordinates.any_log else (
+            self._straight_maps)
         return changed(linear, evaluation=evaluation, unknowns=len(self.names), chains=chains, unknown_maps=maps)
+
+    @cached_property
+    def _straight_maps(self) -> tuple[UnknownMap, ...]:
+        """The same at every point, where no unknown is a logarithm."""
+        objective, one = self.shooting.objective, np.ones(self.problem_unknowns)
+        return tuple(self._segment_map(objective.unknown_map(e, one), nodes) for e, nodes in enumerate(self._node_unknowns))
 
     def _segment_map(self, mapping: UnknownMap, nodes: np.ndarray) -> UnknownMap:
         """The same parameters in each segment, and a first state of its own from the second one on: these unknowns."""

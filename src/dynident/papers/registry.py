@@ -90,8 +90,15 @@ ITEMS: tuple[Item, ...] = (
         ("covariance", "Secs. 5 and 7.4", "covariance and 95 % intervals, by repeats", "2 min", "covariance"),
     ),
     *_items(
+        "thesis", "thesis_methods",
+        ("eq-3.13", "(3.13) to (3.16)", "the boundary value problem with full matrices W, V and R0", "2 s", "full_matrices"),
+        ("shooting", "Chapter 4, (4.14) to (4.35)", "single and multiple shooting, by the number of segments", "5 s",
+         "shooting"),
+        ("damped-newton", "(4.36) to (4.40)", "damped Newton by the norm of F", "2 s", "damped_newton"),
+        ("mixed-euler", "(5.6) to (5.12)", "the mixed Euler scheme and its inner loop", "1 s", "mixed_euler"),
+    ),
+    *_items(
         "thesis", "thesis_solver",
-        ("eq-3.13", "(3.13) to (3.16)", "the boundary value problem with full matrices W, V and R0", "-", "full_matrices"),
         ("estimates", "(5.16), (5.18) to (5.23)", "both error estimates and the step control of Davidenko's method", "2 s",
          "estimates"),
         ("fig-6.2", "Sec. 6.3, Fig. 6.2", "EA and ER ten times smaller cost more iterations", "3 s", "fig_6_2"),

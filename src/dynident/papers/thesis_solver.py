@@ -10,7 +10,7 @@ import numpy as np
 import dynident as di
 from dynident.boundary.solve_bvp.davidenko import Davidenko
 from dynident.papers.flexible_rotor import one_mass
-from dynident.papers.outcome import Outcome, Tell, compared, not_reproduced
+from dynident.papers.outcome import Outcome, Tell, compared
 
 
 def _runs(settings: dict[str, dict[str, Any]], tell: Tell) -> list[tuple[Any, ...]]:
@@ -110,10 +110,3 @@ def table_6_1(quick: bool, tell: Tell) -> Outcome:
         len(got) == len(rows), "0, 121, 231, 232, 250, 260, and a warning above a condition number of 1e8",
         f"codes provoked: {', '.join(map(str, got))}; 232 and 250 are tried in the tests of the root finders",
         f"other codes came back: {rows}", ("code", "came back"), rows, None, "the codes that a user can provoke")
-
-
-def full_matrices(quick: bool, tell: Tell) -> Outcome:
-    """(3.13) to (3.16) with full matrices."""
-    return not_reproduced("the functional (3.6) with full weights W, V and R0",
-                          "boundary_value takes standard deviations per state and output, diagonal matrices; correlated "
-                          "residues are not built. All experiments of Chapter 7 have diagonal weights")

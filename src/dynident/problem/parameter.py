@@ -271,6 +271,16 @@ class Transforms:
     def any_log(self) -> bool:
         return bool(np.any(self.log))
 
+    @cached_property
+    def all_scaled(self) -> bool:
+        """Whether a typical size is known of every unknown."""
+        return not np.any(np.isnan(self.scale))
+
+    @cached_property
+    def least_typical(self) -> tuple[np.ndarray, np.ndarray]:
+        """Typical sizes, one at the least, and of which unknowns they are known."""
+        return np.fmax(self.scale, 1.0), np.isfinite(self.scale)
+
     def values(self, xi: np.ndarray) -> np.ndarray:
         values = np.array(xi, dtype=float)
         if not self.any_log:

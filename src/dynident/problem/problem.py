@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,12 @@ class ParameterMapping:
     initial: np.ndarray
     initial_unknown: np.ndarray
     first_state: Any = None  # where initial states follow from the parameters: a map with `state` and `derivative`
+
+    @cached_property
+    def places(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Parameters that follow an unknown, and which; initial states that do, and which."""
+        p, x = (np.flatnonzero(unknown >= 0) for unknown in (self.parameter_unknown, self.initial_unknown))
+        return p, self.parameter_unknown[p], x, self.initial_unknown[x]
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,15 +169,17 @@ class Problem:
     def parameters_at(self, unknowns: np.ndarray, experiment: int) -> np.ndarray:
         """Parameters of one experiment, from values of the unknowns in `names` order."""
         b = self.bindings[experiment]
+        place, unknown, _, _ = b.places
         p = b.parameters.copy()
-        p[b.parameter_unknown >= 0] = unknowns[b.parameter_unknown[b.parameter_unknown >= 0]]
+        p[place] = unknowns[unknown]
         return p
 
     def parameters_and_initial_state(self, unknowns: np.ndarray, experiment: int) -> tuple[np.ndarray, np.ndarray]:
         """Parameters and initial state of one experiment, from values of the unknowns in `names` order."""
         b = self.bindings[experiment]
+        _, _, place, unknown = b.places
         p, x0 = self.parameters_at(unknowns, experiment), b.initial.copy()
-        x0[b.initial_unknown >= 0] = unknowns[b.initial_unknown[b.initial_unknown >= 0]]
+        x0[place] = unknowns[unknown]
         return p, x0 if b.first_state is None else b.first_state.state(p, x0)
 
     def fixed_parameters(self) -> dict[str, float]:

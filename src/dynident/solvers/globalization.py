@@ -8,6 +8,7 @@ a penalty for open matching conditions nor the weights of the residuals need tun
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -84,7 +85,8 @@ class TrustRegion:
         """The state at the end of a step that lowers the cost, else the same one with more damping."""
         state, damping = changed(state, active_bounds=direction.active_bounds), Damping(state.regularization, state.growth)
         predicted = max(0.0, state.condensed.rows.predicted_reduction(direction.step))
-        candidate = project_to_bounds(problem, replace(state.variables, unknowns=state.variables.unknowns + direction.step))
+        here = state.variables
+        candidate = project_to_bounds(problem, Variables(here.unknowns + direction.step, here.nodes))
         try:
             ahead = problem.linearize(candidate, state.spare) if self.expects_success(problem, state) else None
             evaluation = ahead.evaluation if ahead else problem.evaluate(candidate)
@@ -97,7 +99,8 @@ class TrustRegion:
         state = changed(state, regularization=damping.amount, growth=damping.growth)
         if condensed is None:
             return state
-        return state.moved_to(problem, candidate, condensed, float(np.linalg.norm(direction.step * state.column_scale)))
+        scaled = direction.step * state.column_scale
+        return state.moved_to(problem, candidate, condensed, math.sqrt(float(scaled @ scaled)))
 
     def expects_success(self, problem: FiniteProblem, state: SearchState) -> bool:
         """The last trial helped, so the next probably will: its Jacobian is asked for at once and saves an evaluation."""

@@ -17,7 +17,7 @@ from dynident._util.data_classes import changed
 from dynident.errors import SimulationDiverged, SimulatorLost
 from dynident.linalg.finite_problem import FiniteProblem, Variables, Workspace
 from dynident.solvers.search_direction import Regularization, SearchDirection, search_direction
-from dynident.solvers.search_state import SearchState, condense
+from dynident.solvers.search_state import SearchState, condense, rounding_only
 from dynident.solvers.solver_result import Iteration, SolverResult, Watch, because, iterations_in_words
 from dynident.solvers.stopping import infeasible, remaining_step
 from dynident.status import Status, StatusCode
@@ -82,7 +82,8 @@ def initial_state(problem: FiniteProblem, variables: Variables, regularization: 
         raise SimulationDiverged(np.nan, 0, what="the derivatives are too large for the linear algebra") from None
     spare = Workspace() if regularization.with_nodes else condensed.linear.workspace  # nothing in it is referred to
     state = SearchState(variables, condensed, regularization.initial, np.zeros(len(problem.names)),
-                        np.zeros(len(problem.names), dtype=int), spare, history=history)
+                        np.zeros(len(problem.names), dtype=int), spare, rounding_only(problem, variables, condensed),
+                        history=history)
     return state.logged(problem, 0.0)
 
 

@@ -12,16 +12,18 @@ start that does not meet them is no special case.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from dynident._util.frozen import frozen
 from dynident.linalg.arrowhead import FIRM, ArrowheadLeastSquares, arrowhead
 from dynident.linalg.bounded_least_squares import bounded_least_squares, damped_step
 from dynident.linalg.finite_problem import FiniteProblem
 from dynident.solvers.search_state import SearchState
-from dynident.tolerances import CONSTRAINT_TOLERANCE, LONGEST_LOG_STEP, RANK_DAMPING, SIMULATION_ROUNDING, UNOBSERVABLE_STEP
+from dynident.tolerances import CONSTRAINT_TOLERANCE, LONGEST_LOG_STEP, RANK_DAMPING, UNOBSERVABLE_STEP
 from dynident.transcription.parameter_constraints import ParameterConstraints
 
 
@@ -92,7 +94,7 @@ class Regularization:
     with_nodes: bool = True  # inner nodes follow the step of the unknowns
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class SearchDirection:
     """A step of the unknowns and of the inner nodes, and what it was made of."""
 
@@ -123,16 +125,6 @@ class SearchDirection:
         return self.rows.with_fixed(self.active != 0, self.solution)
 
 
-def rounding_only(problem: FiniteProblem, state: SearchState) -> np.ndarray:
-    """Which unknowns act by rounding only: a change by a typical size, and by one, moves outputs by less than their last digit.
-
-    Along them the least squares step is one rounding error divided by another.
-    """
-    typical = np.fmax(problem.coordinates.scale, np.fmax(np.abs(state.variables.unknowns), 1.0))
-    known = np.isfinite(problem.coordinates.scale)
-    return known & (state.condensed.rows.column_norms * typical <= SIMULATION_ROUNDING * np.sqrt(problem.rounding_cost))
-
-
 def search_direction(problem: FiniteProblem, state: SearchState, regularization: Regularization, amount: float,
                      constraints: ParameterConstraints | None = None, observable: bool = False, limited: bool = False
                      ) -> SearchDirection:
@@ -140,21 +132,23 @@ def search_direction(problem: FiniteProblem, state: SearchState, regularization:
 
     `limited`: no logarithm goes further than derivatives can be trusted, to be tried; what it says is not what remains.
     """
-    rows = state.condensed.rows.freeze_null_space()
-    std, scale, typical = state.residual_std(problem), state.variable_scale, state.variable_scale
-    weights = np.sqrt(RANK_DAMPING if regularization.scaled else amount) * np.where(
+    rows, coordinates = state.condensed.rows.freeze_null_space(), problem.coordinates
+    scale, typical, paid = state.variable_scale, state.variable_scale, 0.0
+    weights = math.sqrt(RANK_DAMPING if regularization.scaled else amount) * np.where(
         state.column_scale > 0, state.column_scale, 1.0)
-    if regularization.scaled:
-        weights = weights + amount * std / scale
-    elif observable:
-        typical = np.fmax(problem.coordinates.scale, np.abs(state.variables.unknowns))  # NaN without a scale
-        typical = np.where(typical > 0, typical, 1.0)
     if regularization.scaled or observable:  # the way along what the data do not see is endless, and bends: it stays there
+        std = state.residual_std(problem)
+        if regularization.scaled:
+            weights = weights + amount * std / scale
+        else:
+            typical = np.fmax(coordinates.scale, np.abs(state.variables.unknowns))  # NaN without a scale
+            typical = np.where(typical > 0, typical, 1.0)
         rows = rows.freeze_unobservable(typical, UNOBSERVABLE_STEP * min(1.0, std))  # far from the data all counts
-    weights = np.where(rounding_only(problem, state), np.max(state.column_scale, initial=1.0), weights)  # nothing moves it
-    lower, upper = problem.coordinates.lower - state.variables.unknowns, problem.coordinates.upper - state.variables.unknowns
-    if limited:
-        reach = np.where(problem.coordinates.log, LONGEST_LOG_STEP, np.inf)
+    if state.at_rest is not None:
+        weights = np.where(state.at_rest, np.max(state.column_scale, initial=1.0), weights)  # nothing moves it
+    lower, upper = coordinates.lower - state.variables.unknowns, coordinates.upper - state.variables.unknowns
+    if limited and coordinates.any_log:
+        reach = np.where(coordinates.log, LONGEST_LOG_STEP, np.inf)
         lower, upper = np.maximum(lower, -reach), np.minimum(upper, reach)
     linearized = None
     if constraints is None:
@@ -167,5 +161,6 @@ def search_direction(problem: FiniteProblem, state: SearchState, regularization:
         solution, active = bounded_least_squares(rows, lower, upper)
     step = solution[:len(scale)]
     nodes = state.condensed.expand(step) if regularization.with_nodes else ()
-    paid = float(np.sum((regularization.least * std / scale * step) ** 2)) if regularization.scaled else 0.0
+    if regularization.scaled:
+        paid = float(np.sum((regularization.least * std / scale * step) ** 2))
     return SearchDirection(len(scale), solution, active, rows, weights, nodes, linearized, paid)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dynident._util.data_classes import changed
+from dynident._util.frozen import frozen
 from dynident.errors import SimulationDiverged
 from dynident.linalg.condensing import CondensedProblem
 from dynident.linalg.finite_problem import Evaluation, FiniteProblem, LinearizedProblem, Variables, Workspace
-from dynident.problem.noise import sum_of_squares
 from dynident.solvers.solver_result import Iteration
 from dynident.solvers.stopping import residual_std
 from dynident.status import Status
+from dynident.tolerances import SIMULATION_ROUNDING
 
 if TYPE_CHECKING:
     from dynident.solvers.search_direction import LinearizedConstraints
@@ -28,7 +30,18 @@ def condense(linear: LinearizedProblem, with_nodes: bool) -> CondensedProblem:
     return condensed if with_nodes else condensed.without_chains()
 
 
-@dataclass(frozen=True, eq=False)
+def rounding_only(problem: FiniteProblem, variables: Variables, condensed: CondensedProblem) -> np.ndarray | None:
+    """Which unknowns act by rounding only: a change by a typical size, and by one, moves outputs by less than their last digit.
+
+    Along them the least squares step is one rounding error divided by another. None where there are no such unknowns.
+    """
+    typical, known = problem.coordinates.least_typical
+    effect = condensed.rows.column_norms * np.maximum(typical, np.abs(variables.unknowns))
+    at_rest = known & (effect <= SIMULATION_ROUNDING * math.sqrt(problem.rounding_cost))
+    return at_rest if at_rest.any() else None
+
+
+@frozen
 class SearchState:
     """A point with its linearised problem, and what the next step needs to know of the last ones."""
 
@@ -38,6 +51,7 @@ class SearchState:
     column_scale: np.ndarray  # (unknowns,) lengths of the Jacobian's columns, here and with a memory before
     active_bounds: np.ndarray  # (unknowns,) of the last direction: -1 lower, +1 upper, 0 free
     spare: Workspace  # for the linearisation of the next trial
+    at_rest: np.ndarray | None = None  # (unknowns,) bool: those that act by rounding only here; None: none does
     variable_scale: np.ndarray = field(default_factory=lambda: np.zeros(0))  # (unknowns,) typical change of each
     growth: float = FIRST_GROWTH  # of the damping after the next failure (trust region)
     step_length: float = 1.0  # of the last step (line search)
@@ -57,7 +71,7 @@ class SearchState:
         norms = self.condensed.rows.column_norms
         column_scale = np.maximum(memory * self.column_scale, norms)
         scale = problem.coordinates.scale
-        if np.isnan(scale).any():  # where nothing is known, that which the data can tell
+        if not problem.coordinates.all_scaled:  # where nothing is known, that which the data can tell
             visible = np.sqrt(max(self.evaluation.squares, problem.rounding_cost)) / np.where(norms > 0, norms, np.inf)
             scale = np.where(np.isnan(scale), visible, scale)
         scale = np.where(scale > 0, scale, 1.0)
@@ -67,15 +81,16 @@ class SearchState:
 
     def length(self, problem: FiniteProblem, step: np.ndarray, node_steps: tuple[np.ndarray, ...]) -> float:
         """Of a step, in typical sizes of unknowns and nodes."""
-        return float(np.sqrt(sum_of_squares(step / self.variable_scale) + problem.node_step_norm(node_steps)))
+        scaled = step / self.variable_scale
+        return math.sqrt(float(scaled @ scaled) + (problem.node_step_norm(node_steps) if node_steps else 0.0))
 
     def residual_std(self, problem: FiniteProblem) -> float:
         return residual_std(self.evaluation.squares, problem)
 
     def moved_to(self, problem: FiniteProblem, variables: Variables, condensed: CondensedProblem, step: float) -> SearchState:
         """At another point, which becomes a line of the history; the memory of this one is free for the next."""
-        return changed(self, variables=variables, condensed=condensed, spare=self.condensed.linear.workspace
-                       ).logged(problem, step)
+        return changed(self, variables=variables, condensed=condensed, spare=self.condensed.linear.workspace,
+                       at_rest=rounding_only(problem, variables, condensed)).logged(problem, step)
 
     def logged(self, problem: FiniteProblem, step: float) -> SearchState:
         values = tuple(problem.coordinates.values(self.variables.unknowns).tolist())

@@ -7,6 +7,7 @@ printed digit depends on, or as the simulation's own noise hides (the noise floo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -34,7 +35,7 @@ PROGRESS_WINDOW = 10  # iterations in which constraints that are not met have to
 
 def residual_std(cost: float, finite: FiniteProblem) -> float:
     """Of the weighted residuals: 1 where the noise is as large as said."""
-    return float(np.sqrt(max(cost, finite.rounding_cost) / max(1, finite.residual_count - len(finite.names))))
+    return math.sqrt(max(cost, finite.rounding_cost) / max(1, finite.residual_count - len(finite.names)))
 
 
 def noise_floor(cost: float, finite: FiniteProblem) -> float:
@@ -52,11 +53,11 @@ def step_in_standard_errors(gain: float, cost: float, finite: FiniteProblem) -> 
 
     Zero where the fall would drown in rounding, or where the cost itself is rounding.
     """
-    residual = SIMULATION_ROUNDING * np.sqrt(finite.rounding_cost / max(1, finite.residual_count))  # rounding in one of them
-    if gain <= max(COST_ROUNDING * cost, 2 * np.sqrt(cost) * residual) or cost <= finite.rounding_cost:
+    residual = SIMULATION_ROUNDING * math.sqrt(finite.rounding_cost / max(1, finite.residual_count))  # rounding in one of them
+    if gain <= max(COST_ROUNDING * cost, 2 * math.sqrt(max(cost, 0.0)) * residual) or cost <= finite.rounding_cost:
         return 0.0
     freedom = max(1, finite.residual_count - len(finite.names))
-    return float(np.sqrt(gain * freedom / cost))
+    return math.sqrt(gain * freedom / cost)
 
 
 def remaining_step(problem: FiniteProblem, state: SearchState, direction: SearchDirection) -> float:
@@ -66,12 +67,13 @@ def remaining_step(problem: FiniteProblem, state: SearchState, direction: Search
         return np.inf
     if state.length(problem, direction.step, nodes) <= ROUNDING_STEP:
         return 0.0
-    links = max(1, sum(len(d) for d in evaluation.defects))  # what each lacks adds up along the record
-    if nodes and (evaluation.max_defect * np.sqrt(links) > DEFECT_TOLERANCE
-                  or np.sqrt(problem.node_step_norm(nodes)) > NODE_STEP_TOLERANCE):
-        return np.inf
-    node_reduction = step_in_standard_errors(state.condensed.node_reduction, evaluation.squares, problem)  # of all together
-    if node_reduction > NODE_GAIN_TOLERANCE:
+    if nodes:
+        links = max(1, sum(len(d) for d in evaluation.defects))  # what each lacks adds up along the record
+        if (evaluation.max_defect * math.sqrt(links) > DEFECT_TOLERANCE
+                or math.sqrt(problem.node_step_norm(nodes)) > NODE_STEP_TOLERANCE):
+            return np.inf
+    free = state.condensed.node_reduction  # of all together
+    if free > 0 and step_in_standard_errors(free, evaluation.squares, problem) > NODE_GAIN_TOLERANCE:
         return np.inf
     gain = state.condensed.rows.predicted_reduction(direction.step) - 2 * direction.cost_of_regularization
     return step_in_standard_errors(gain, evaluation.squares, problem)  # none along what regularisation holds more than the data

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -140,11 +141,13 @@ class Objective:
         self.start_values = facts.start if start_values is None else start_values
         self.priors = [(i, u.prior) for i, u in enumerate(problem.unknowns) if u.prior is not None]
         self._prior_unknowns = np.array([i for i, _ in self.priors], dtype=int)
+        self._weighs_by_model = problem.weighs_by_model
+        self._no_priors = UnknownMap(self._prior_unknowns, NO_PRIORS)
 
     def values(self, point: Variables) -> np.ndarray:
         """The unknowns in the user's units."""
         values = self.coordinates.values(point.unknowns)
-        if not np.all(np.isfinite(values)):
+        if not np.isfinite(values).all():
             raise SimulationDiverged(np.nan, 0, what="a parameter is too large for the computer")
         return values
 
@@ -190,7 +193,7 @@ class Objective:
             raise SimulationDiverged(np.nan, 0, what="the sum of squares is too large for the computer")
         max_defect = max((float(np.abs(d / self._scale_of(d)).max()) for d in defects if d.size), default=0.0)
         weighed = () if self.loss == "squared" else tuple(factors)
-        by_model = tuple(weights) if self.problem.weighs_by_model else ()
+        by_model = tuple(weights) if self._weighs_by_model else ()
         return Evaluation(cost, tuple(rhs), prior, tuple(defects), tuple(corrections), max_defect, weighed, by_model,
                           log_std), factors
 
@@ -199,12 +202,21 @@ class Objective:
         """Chains of the experiments joined at the unknowns; `history`: so many states of a node follow those of the one before
         it, and of the first nothing."""
         derivative = self.coordinates.derivative(point.unknowns)
-        maps = tuple(self.unknown_map(e, derivative, history) for e in range(len(chains)))
-        at = self._prior_unknowns
-        values = self.coordinates.values(point.unknowns)
-        priors = UnknownMap(at, derivative[at] * np.array([known.slope(values[i]) for i, known in self.priors])
-                            if at.size else NO_PRIORS)
+        maps, priors, at = self._unknown_maps(derivative, history), self._no_priors, self._prior_unknowns
+        if at.size:
+            values = self.coordinates.values(point.unknowns)
+            priors = UnknownMap(at, derivative[at] * np.array([known.slope(values[i]) for i, known in self.priors]))
         return LinearizedProblem(evaluation, len(self.names), tuple(chains), maps, priors, workspace)
+
+    def _unknown_maps(self, derivative: np.ndarray, history: int) -> tuple[UnknownMap, ...]:
+        """Of every experiment; the same at every point where no unknown is a logarithm."""
+        if not self.coordinates.any_log and not history:
+            return self._straight_maps
+        return tuple(self.unknown_map(e, derivative, history) for e in range(len(self._sources)))
+
+    @cached_property
+    def _straight_maps(self) -> tuple[UnknownMap, ...]:
+        return tuple(self.unknown_map(e, np.ones(len(self.names))) for e in range(len(self._sources)))
 
     def unknown_map(self, e: int, derivative: np.ndarray, history: int = 0) -> UnknownMap:
         """How first state and free parameters of one experiment follow the unknowns; `slope` is d value / d unknown."""

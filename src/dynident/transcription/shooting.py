@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from dynident._util.frozen import frozen
 from dynident.errors import ProblemError, SimulationDiverged
 from dynident.integrators.grid import Grid, grid_of
 from dynident.integrators.propagation import Propagation, Propagator, propagator_for
@@ -60,6 +61,7 @@ class ExperimentData(WeightedData):
         self.grid: Grid = replace(grid_of(problem.model, experiment, substeps), unknown_first=unknown)
         self.segment_starts = segment_starts(self.grid.nodes, segments, experiment.name)
         super().__init__(problem, index, self.grid, np.arange(self.grid.offset, self.grid.nodes), std)
+        self.no_stages = np.zeros((len(self.segment_starts) - 2, 0))  # between nodes, as collocation has
         self._readings: dict[int, np.ndarray] = {}  # by the number of segments; one for all copies with these measurements
 
     def states_at_inner_nodes(self, problem: Problem, index: int) -> np.ndarray:
@@ -79,6 +81,7 @@ class ExperimentData(WeightedData):
             return changed
         changed = copy.copy(changed)
         changed.segment_starts = segment_starts(self.grid.nodes, segments, self.name)
+        changed.no_stages = np.zeros((len(changed.segment_starts) - 2, 0))
         return changed
 
     def with_substeps(self, substeps: int) -> ExperimentData:
@@ -107,7 +110,7 @@ def _uncut_records(problem: Problem, std: Mapping[str, float]) -> list[Experimen
     return _records[problem][1]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class _PropagatedRecords:
     """The records as they were run at a point, and where that stands in memory."""
 
@@ -254,7 +257,7 @@ class Shooting:
         propagated = []
         for e, record in enumerate(self.records):
             p, x0 = self.problem.parameters_and_initial_state(values, e)
-            nodes = np.vstack([x0, point.nodes[e]])
+            nodes = np.concatenate([x0[None], point.nodes[e]]) if len(point.nodes[e]) else x0[None]
             grid = replace(record.grid, output_mask=np.ones_like(record.grid.output_mask)) if everywhere else record.grid
             try:
                 out = self.propagator.run(grid, record.segment_starts, nodes, p, sensitivities, arrays.get((e, sensitivities)))
@@ -272,7 +275,7 @@ class Shooting:
     def _evaluation(self, point: Variables, propagated: list[Propagation]) -> tuple[Evaluation, list[Any]]:
         defects = [out.end_states[:-1] - inner for out, inner in zip(propagated, point.nodes, strict=True)]
         return self.objective.evaluation(point, self.records, [out.outputs for out in propagated], defects,
-                                     [np.zeros((len(d), 0)) for d in defects])
+                                     [record.no_stages for record in self.records])
 
     def linearize(self, point: Variables, workspace: Workspace | None = None, known: Evaluation | None = None
                   ) -> LinearizedProblem:

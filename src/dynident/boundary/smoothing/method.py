@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from dynident.boundary.smoothing.correlation import correlation_table
 from dynident.errors import did_you_mean
 from dynident.integrators import integrator_named
 from dynident.integrators.scheme import Adaptive, Explicit, Implicit
@@ -19,6 +20,7 @@ from dynident.methods.options import (
     check_options,
     documented,
     is_number,
+    is_whole,
     known_integrator,
     one_of,
     option,
@@ -55,6 +57,14 @@ def finder_options(name: str, value: Any) -> list[str]:
     return [] if isinstance(value, Mapping) else [f"{name} is a table from option to value, not {value!r}."]
 
 
+def points_or_number(name: str, value: Any) -> list[str]:
+    if value is None or (is_whole(value) and value >= 1):
+        return []
+    if not isinstance(value, (list, tuple, np.ndarray)) or not all(is_number(t) for t in value):
+        return [f"{name} = {value!r}; give a number of segments from 1 on, or a list of times."]
+    return [] if np.all(np.diff(np.asarray(value, dtype=float)) > 0) else [f"{name}: times must ascend."]
+
+
 @documented
 @dataclass(frozen=True)
 class BoundaryValueMethod(Method):
@@ -83,6 +93,12 @@ class BoundaryValueMethod(Method):
         "of each sample.", noise_std)
     initial_noise: Mapping[str, float] = option(
         dict, "Standard deviation of a start value (R0 is 1/variance): a table by state or parameter.", noise_table)
+    process_correlation: Mapping[str, float] = option(
+        dict, 'Of model errors that go together (W is a full matrix): {"a, b": 0.5}, by pair of states.', correlation_table)
+    measurement_correlation: Mapping[str, float] = option(
+        dict, "The same of measurement errors (V), by pair of outputs, which must be measured together.", correlation_table)
+    initial_correlation: Mapping[str, float] = option(
+        dict, "The same of start values (R0), by pair of names in initial_noise.", correlation_table)
     measurements: str = option("discrete", '"discrete" weighs each sample, "continuous" the integral over time.',
                                one_of(MEASUREMENTS))
     solver: str = option("smoother", '"smoother", "davidenko", "newton", or "musn", a Newton method that keeps its Jacobian '
@@ -92,16 +108,31 @@ class BoundaryValueMethod(Method):
     weight_factor: float = option(1.0, "Times the weights of the model's errors, so that process noise is divided by its root: "
                                   "below 1 states follow the record more closely, above 1 the model.", positive_number)
     initial_guess: Any = initial_guess_option()
+    shooting_points: Any = option(
+        None, "Where the segments of a root finder begin: a number of segments (1: single shooting), or times of samples; "
+        "None: every sample. Only with continuous measurements: single samples let costates jump.", points_or_number)
     max_restarts: int = option(8, "Further starts where none has led to a solution.", whole_number(0))
     max_iterations: int = option(250, "Of one attempt at the most.", whole_number(1))
     solver_options: Mapping[str, Any] = option(
         dict, 'Of the root finder, by name: for "davidenko" {"absolute": 0.05, "relative": 0.05, "estimate": "kramer", ...} '
-        '(EA, ER and the others of Sec. 6.3), for "newton" and "musn" {"tolerance": 1e-6, "shortest": 1e-6}.', finder_options)
+        '(EA, ER and the others of Sec. 6.3), for "newton" {"test": "residual", ...} (4.37 to 4.40), for it and "musn" '
+        '{"tolerance": 1e-6, "shortest": 1e-6}.', finder_options)
     refine: bool = option(False, "Whether the smoother's answer becomes that of the boundary value problem.", true_or_false)
     kind: ClassVar[str] = "boundary_value"
 
     def __post_init__(self) -> None:
-        check_options(self, [*self._refine_faults(), *self._integrator_faults(), *self._finder_faults()])
+        check_options(self, [*self._refine_faults(), *self._integrator_faults(), *self._finder_faults(),
+                             *self._points_faults()])
+
+    def _points_faults(self) -> list[str]:
+        if self.shooting_points is None:
+            return []
+        if self.solver == "smoother" and self.refine is not True:
+            return ['shooting_points are for the root finders; take solver = "davidenko", "newton" or "musn", or leave it out.']
+        if self.measurements != "continuous":
+            return ['shooting_points need measurements = "continuous": single samples let the costates jump, so that each '
+                    "begins a segment."]
+        return []
 
     def _finder_faults(self) -> list[str]:
         """Names that the root finder does not have; the smoother has none."""

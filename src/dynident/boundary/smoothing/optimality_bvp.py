@@ -23,7 +23,8 @@ from typing import ClassVar
 import casadi as ca
 import numpy as np
 
-from dynident.boundary.smoothing.setup import SmoothingSetup, stretches, with_parameters_as_states
+from dynident.boundary.smoothing.correlation import correlation_matrix
+from dynident.boundary.smoothing.setup import SmoothingSetup, shooting_nodes, stretches, with_parameters_as_states
 from dynident.boundary.smoothing.weak_constraint import WeakConstraintProblem
 from dynident.boundary.solve_bvp.problem import LinearBoundaryConditions
 from dynident.boundary.solve_bvp.root_finding import Singular
@@ -45,10 +46,12 @@ class OptimalityModel:
     """Looks like a model to a march: the augmented states, then their costates.
 
     Inputs: those of the model, what was measured of each output, and the weight of each (0 where nothing was). Parameters:
-    those of the model, then W^-1 of each state; 0 where the model does not err.
+    those of the model, then W^-1, of each state or as a full matrix; 0 where the model does not err.
     """
 
     model: EquationModel  # parameters that are estimated are states already
+    full: bool = False  # model errors go together, so that W^-1 is a full matrix
+    together: tuple[tuple[float, ...], ...] = ()  # the inverse of the correlations of the outputs; none: they are independent
     hybrid: ClassVar[bool] = False
     sample_time: ClassVar[None] = None
     delays: ClassVar[tuple[()]] = ()
@@ -70,14 +73,16 @@ class OptimalityModel:
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        return (*self.model.parameters, *(FREEDOM + name for name in self.model.states))
+        states = self.model.states
+        return (*self.model.parameters, *([FREEDOM + f"{a} {b}" for b in states for a in states] if self.full else
+                                          [FREEDOM + name for name in states]))
 
     @property
     def rate(self) -> ca.Function:
         s = _Symbols(self)
         Phi = self.model.rate(s.t, s.x, s.u, s.p)
         return ca.Function("rate", s.arguments, [ca.densify(ca.vertcat(
-            Phi + s.freedom * s.costate, -ca.jtimes(Phi, s.x, s.costate, True) + s.pull()))])
+            Phi + s.error, -ca.jtimes(Phi, s.x, s.costate, True) + s.pull()))])
 
     @property
     def jump(self) -> ca.Function:
@@ -95,11 +100,11 @@ class OptimalityModel:
         """Integrand of the functional (3.6), without its factor 1/2: xi' W xi + zeta' V zeta, with xi = W^-1 lambda."""
         s = _Symbols(self)
         missed = s.measured - s.y
-        return ca.Function("cost_rate", s.arguments, [
-            ca.dot(s.freedom * s.costate, s.costate) + ca.dot(s.weight * missed, missed)])
+        return ca.Function("cost_rate", s.arguments, [ca.dot(s.error, s.costate) + ca.dot(s.weighted(missed), missed)])
 
     def content_hash(self) -> str:
-        return hashlib.sha256(f"optimality {self.model.content_hash()}".encode()).hexdigest()
+        said = f" {self.full} {self.together}" if self.full or self.together else ""
+        return hashlib.sha256(f"optimality {self.model.content_hash()}{said}".encode()).hexdigest()
 
 
 class _Symbols:
@@ -109,16 +114,24 @@ class _Symbols:
         model = whole.model
         nx, nu, ny, np_ = len(model.states), len(model.inputs), len(model.outputs), len(model.parameters)
         t, X = ca.SX.sym("t"), ca.SX.sym("x", 2 * nx)
-        given, p = ca.SX.sym("u", nu + 2 * ny), ca.SX.sym("p", np_ + nx)
+        given, p = ca.SX.sym("u", nu + 2 * ny), ca.SX.sym("p", len(whole.parameters))
         self.arguments = [t, X, given, p]
         self.t, self.x, self.costate = t, X[:nx], X[nx:]
         self.u, self.measured, self.weight = given[:nu], given[nu:nu + ny], given[nu + ny:]
-        self.p, self.freedom = p[:np_], p[np_:]
-        self.y = model.output(self.t, self.x, self.u, self.p)
+        self.p, freedom = p[:np_], p[np_:]
+        self.error = ca.reshape(freedom, nx, nx) @ self.costate if whole.full else freedom * self.costate  # xi = W^-1 lambda
+        self.y, self.together = model.output(self.t, self.x, self.u, self.p), whole.together
+
+    def weighted(self, missed: ca.SX) -> ca.SX:
+        """V times this; weights of single outputs are inverse variances."""
+        if not self.together:
+            return self.weight * missed
+        root = ca.sqrt(self.weight)
+        return root * (ca.DM(self.together) @ (root * missed))
 
     def pull(self) -> ca.SX:
         """-(dpsi/dx)' V (m - psi)"""
-        return -ca.jtimes(self.y, self.x, self.weight * (self.measured - self.y), True)
+        return -ca.jtimes(self.y, self.x, self.weighted(self.measured - self.y), True)
 
 
 class BoundaryValueProblem:
@@ -128,16 +141,25 @@ class BoundaryValueProblem:
         self.setup, self.smoothing = setup, smoothing
         problem = setup.problem
         self.free = tuple(p.name for p in problem.parameters if isinstance(p, Parameter) and p.free)
-        self.model = OptimalityModel(with_parameters_as_states(problem.model, self.free))
+        together = setup.correlation.inverse(problem.model.outputs)
+        self.model = OptimalityModel(with_parameters_as_states(problem.model, self.free),
+                                     bool(setup.method.process_correlation),
+                                     () if together is None else tuple(map(tuple, together.tolist())))
         self.n = len(self.model.model.states)
         self.record = smoothing.records[0]
         grid = self._grid()
-        freedom = [1 / setup.weights[name] if name in setup.weights else 0.0 for name in self.model.model.states]
+        states = self.model.model.states
+        variances = np.array([1 / setup.weights[name] if name in setup.weights else 0.0 for name in states])
+        self.variance = np.diag(variances)  # W^-1
+        if self.model.full:
+            std = np.sqrt(variances)
+            self.variance = std[:, None] * correlation_matrix(states, setup.method.process_correlation) * std
+        freedom = self.variance.ravel(order="F") if self.model.full else variances
         held = [self._held(name) for name in self.model.model.parameters]
         march = propagator_for(self.model, setup.method.make_integrator(), ())  # type: ignore[arg-type]  # it looks like a model
         self.p = np.array([*held, *freedom])
-        first = np.arange(grid.nodes)
-        segments = PropagatedSegments(march, grid, first, 2 * self.n, 0, lambda _: self.p)
+        self.first = shooting_nodes(grid.time, setup.method.shooting_points, [])
+        segments = PropagatedSegments(march, grid, self.first, 2 * self.n, 0, lambda _: self.p)
         self.segments = segments if setup.method.measurements == "continuous" else JumpSegments(self, segments, grid)
         self.ends = self._ends()
         self.system = ShootingSystem(self.segments, self.ends, self._scale() if scaled else None)
@@ -147,9 +169,10 @@ class BoundaryValueProblem:
 
     def _grid(self) -> Grid:
         """The grid of the smoother with what was measured, and its weight, as further inputs."""
-        grid, V = self.record.grid, np.zeros_like(self.record.weight)
-        measured = self.record.measured.copy()
-        seen = self.record.weight > 0
+        own = len(self.model.outputs)  # others weigh the first state
+        grid, V = self.record.grid, np.zeros_like(self.record.weight[:, :own])
+        measured = self.record.measured[:, :own].copy()
+        seen = self.record.weight[:, :own] > 0
         continuous = self.setup.method.measurements == "continuous"
         for j in range(measured.shape[1]):
             if np.any(seen[:, j]):
@@ -179,6 +202,10 @@ class BoundaryValueProblem:
             prior = known[name]
             R0, x0 = (1 / prior.std**2, prior.mean) if prior is not None else (0.0, 0.0)
             A[i, i], A[i, n + i], c[i] = -R0, 1.0, -R0 * x0
+        first = self.setup.initial_weight
+        place = [self.model.model.states.index(name) for name in first.names]
+        A[np.ix_(place, place)] = -first.weight
+        c[place] = -first.weight @ first.mean
         return LinearBoundaryConditions(A, B, c)
 
     def _scale(self) -> np.ndarray:
@@ -203,14 +230,16 @@ class BoundaryValueProblem:
         found = self.nodes(point)
         xi = self.smoothing.model_errors(point)[0]
         names = self.setup.inner.model.states
-        for i, name in enumerate(self.model.model.states):
-            if name in self.setup.weights:
-                found[1:, self.n + i] = self.setup.weights[name] * xi[:, names.index(name)]
+        erring = [name for name in self.model.model.states if name in self.setup.weights]
+        place = np.array([self.model.model.states.index(name) for name in erring], dtype=int)
+        own = xi[:, [names.index(name) for name in erring]]
+        found[1:, self.n + place] = (np.linalg.solve(self.variance[np.ix_(place, place)], own.T).T if self.model.full else
+                                     np.array([self.setup.weights[name] for name in erring]) * own)
         return found
 
     def packed(self, point: Variables) -> np.ndarray:
         """A point of the smoother as a point of the system."""
-        return self.system.pack(self.with_costates(point), np.zeros(0))
+        return self.system.pack(self.with_costates(point)[self.first], np.zeros(0))
 
     def cost(self, z: np.ndarray) -> float:
         """The sum that is made small, at a point of the system; infinite where it cannot be computed."""
@@ -235,7 +264,7 @@ class BoundaryValueProblem:
             known = begin[i, n + i] == 0
             course[n + i if known else i, i] = 1.0
             if not known:
-                course[n + i, i] = -begin[i, i] * size[i] ** 2
+                course[n:, i] = -begin[:n, i] * size[i] * size
         signs = []
         for link in links:
             course, R = np.linalg.qr(link * scale / scale[:, None] @ course)
@@ -255,12 +284,12 @@ class BoundaryValueProblem:
         costates = np.where(sizes[self.n:] > 0, sizes[self.n:], 1 / states)
         try:
             return ShootingSystem(self.segments, self.ends, np.concatenate([states, costates])).linearize(
-                self.system.pack(nodes, np.zeros(0))).factors.condition
+                self.system.pack(nodes[self.first], np.zeros(0))).factors.condition
         except (SimulationDiverged, Singular):
             return float("inf")
 
     def guess(self) -> np.ndarray:
-        return self.system.pack(self.nodes(self.smoothing.start()), np.zeros(0))
+        return self.system.pack(self.nodes(self.smoothing.start())[self.first], np.zeros(0))
 
     def values(self, z: np.ndarray) -> np.ndarray:
         """The unknowns of the smoother, in the user's units, at the begin."""
@@ -269,7 +298,9 @@ class BoundaryValueProblem:
 
     def point(self, z: np.ndarray) -> Variables:
         """A solution as a point of the smoother; SimulationDiverged where a logarithm is asked of what is not positive."""
-        nodes = self.system.unpack(z)[0]
+        nodes, p = self.system.unpack(z)
+        if len(self.first) < len(self.record.grid.time):  # in between, where the segments lead
+            nodes = self.segments.run(nodes[:-1], p, False).path
         values, c = self.values(z), self.smoothing.coordinates
         if np.any(values[c.log] <= 0):
             raise SimulationDiverged(np.nan, 0, what="a parameter that must be positive is not")
@@ -303,7 +334,7 @@ class JumpSegments:
 
         self.jump = BatchedFunction(f"jump {model.content_hash()}", functions)
         self.time = grid.time[:, None]
-        inputs, V = grid.u_node.copy(), whole.record.weight**2  # 0 where nothing was measured
+        inputs, V = grid.u_node.copy(), whole.record.weight[:, :len(model.outputs)] ** 2  # 0 where nothing was measured
         inputs[:, inputs.shape[1] - V.shape[1]:] = V
         self.inputs = np.ascontiguousarray(inputs)
 

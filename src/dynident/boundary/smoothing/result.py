@@ -126,7 +126,7 @@ def _smoothed(found: SmoothingOutcome, spreads: SmootherCovariance) -> SmootherR
     setup, finite, point = found.setup, found.finite, found.outcome.point
     errors = finite.model_errors(point)
     variances = spreads.along() if setup.method.measurement_noise is None else None  # else the weights are no variances
-    usual = spreads.error_std(variances) if variances is not None else []
+    usual = spreads.error_std() if variances is not None else []
     records = []
     for e, record in enumerate(finite.records):
         states = finite.states(point, e)
@@ -142,9 +142,12 @@ def _smoothed(found: SmoothingOutcome, spreads: SmootherCovariance) -> SmootherR
 
 def _costs(found: SmoothingOutcome, smoothed: SmootherResult, fixed: int) -> dict[str, float]:
     """The parts of the sum that was made small; where the weights are variances, it is a chi-square as a whole."""
-    cost, finite = found.outcome.evaluation.cost, found.finite
-    parts = {"measurement_cost": sum(float(np.sum(rhs**2)) for rhs in found.outcome.evaluation.weighted_residuals),
+    cost, finite, own = found.outcome.evaluation.cost, found.finite, len(found.setup.problem.model.outputs)
+    rows, priors = found.outcome.evaluation.weighted_residuals, found.outcome.evaluation.prior
+    parts = {"measurement_cost": sum(float(np.sum(rhs[:, :own] ** 2)) for rhs in rows),
              "model_cost": sum(smoothed.share_of_cost().values())}
+    if finite.mixing is not None:  # which has no shares by state
+        parts["model_cost"] = cost - sum(float(np.sum(rhs**2)) for rhs in rows) - float(priors @ priors)
     dof = finite.residual_count - len(finite.names) + fixed
     if found.setup.method.measurement_noise is not None or dof <= 0:
         return parts

@@ -12,6 +12,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dynident.boundary.smoothing.correlation import (
+    ErrorCorrelation,
+    InitialWeight,
+    correlated,
+    correlation_faults,
+    measured_together_faults,
+)
 from dynident.boundary.smoothing.method import BoundaryValueMethod
 from dynident.boundary.smoothing.weak_constraint import WeakConstraintProblem
 from dynident.errors import NotSupported, ProblemError, did_you_mean
@@ -30,6 +37,7 @@ from dynident.statistics.residual_tests import follows_data
 from dynident.transcription.initial_guess import start_values
 from dynident.transcription.objective import Objective
 
+SAME_TIME = 1e-6  # of the longest interval; a shooting point this close to a sample is that sample
 GAP = 3.0  # times the usual distance between two samples of a signal; beyond it something is missing
 USUAL_ERROR = 0.01  # of a state's typical size: what unknown model errors add up to over a record where nothing is said
 
@@ -43,7 +51,14 @@ class SmoothingSetup:
     inner: Problem
     weights: Mapping[str, float]  # W by state of the inner model, finite ones only
     drifting: tuple[str, ...]  # parameters that are states of the inner model
+    initial_weight: InitialWeight  # of first values that go together
     report: Callable[..., object] = lambda *_: None  # is told of each iteration
+
+    @property
+    def correlation(self) -> ErrorCorrelation:
+        """Which errors go together."""
+        m = self.method
+        return ErrorCorrelation(m.process_correlation, m.measurement_correlation, m.initial_correlation)
 
     @property
     def substeps(self) -> int | None:
@@ -71,7 +86,8 @@ class SmoothingSetup:
 
     def transcribe(self, substeps: int, noise_std: Mapping[str, float]) -> WeakConstraintProblem:
         """The inner problem on a grid, in the user's coordinates."""
-        return WeakConstraintProblem(self.inner, self.method.make_integrator(), substeps, noise_std, self.weights)
+        return WeakConstraintProblem(self.inner, self.method.make_integrator(), substeps, noise_std, self.weights,
+                                     self.correlation)
 
     def logarithmic(self, inner: Problem | None = None) -> Problem:
         """The inner problem, or one like it, with logarithms of parameters that are positive at the start and may stay so."""
@@ -130,7 +146,19 @@ def setup_of(method: BoundaryValueMethod, problem: Problem) -> SmoothingSetup:
     experiments = [_weighted(method, e) for e in problem.experiments]
     parameters = _declared(method, problem, drifting)
     inner = problem.replace(model=augmented, experiments=experiments, parameters=parameters, process_noise={})
-    return SmoothingSetup(problem, method, inner, {n: w for n, w in weights.items() if np.isfinite(w)}, drifting)
+    finite = {n: w for n, w in weights.items() if np.isfinite(w)}
+    faults = correlation_faults("process_correlation", method.process_correlation, [n for n in model.states if n in finite],
+                                "state with process noise")
+    if faults:
+        raise ProblemError(faults)
+    first = InitialWeight.of(method.initial_correlation, method.initial_noise, _starts(problem))
+    return SmoothingSetup(problem, method, first.measured_at_begin(inner), finite, drifting, first)
+
+
+def _starts(problem: Problem) -> dict[str, float]:
+    """Start values by state or parameter, where they are given."""
+    return {it.name if isinstance(it, Parameter) else it.state: float(it.start) for it in problem.parameters
+            if it.start is not None}
 
 
 def with_parameters_as_states(model: EquationModel, names: Sequence[str]) -> EquationModel:
@@ -171,9 +199,20 @@ def _name_faults(method: BoundaryValueMethod, problem: Problem, free: tuple[str,
     if isinstance(method.measurement_noise, Mapping):
         faults += [f"measurement_noise names '{name}', which is not an output.{did_you_mean(name, model.outputs)}"
                    for name in method.measurement_noise if name not in model.outputs]
-        measured = {name for e in problem.experiments for name in e.outputs}
+        seen = {name for e in problem.experiments for name in e.outputs}
         faults += [f"measurement_noise says nothing about the measured output '{name}'; add it, or give one number for all."
-                   for name in sorted(measured - set(method.measurement_noise))]
+                   for name in sorted(seen - set(method.measurement_noise))]
+    measured = tuple(dict.fromkeys(name for e in problem.experiments for name in e.outputs))
+    faults += correlation_faults("measurement_correlation", method.measurement_correlation, measured, "measured output")
+    faults += measured_together_faults(problem.experiments, method.measurement_correlation,
+                                       method.measurement_noise is not None)
+    faults += correlation_faults("initial_correlation", method.initial_correlation, tuple(method.initial_noise),
+                                 "name in initial_noise")
+    if method.initial_correlation:
+        faults += [f"initial_correlation: {e.label} has no sample at its start, t = {e.start:g}; leave it out."
+                   for e in problem.experiments if e.start < e.time[0]]
+    if method.shooting_points is not None:
+        shooting_nodes(np.asarray(problem.experiments[0].time, dtype=float), method.shooting_points, faults)
     for name in method.initial_noise:
         declared = next((p for p in problem.parameters if name in (getattr(p, "name", ""), getattr(p, "state", ""))), None)
         if declared is not None and declared.prior is not None:
@@ -185,6 +224,23 @@ def _name_faults(method: BoundaryValueMethod, problem: Problem, free: tuple[str,
                 faults.append(f"initial_noise of '{name}' pulls towards a start value that is not given; add "
                               f"InitialState('{name}', start=...).")
     return faults
+
+
+def shooting_nodes(time: np.ndarray, said: int | Sequence[float] | None, faults: list[str]) -> np.ndarray:
+    """Nodes at which segments begin, and the last one; the first is one of them whatever is said."""
+    last = len(time) - 1
+    if said is None:
+        return np.arange(len(time))
+    if isinstance(said, (int, np.integer)):
+        if said > last:
+            faults.append(f"shooting_points = {said}, but the record has {last} intervals.")
+        return np.unique(np.round(np.linspace(0, last, min(int(said), last) + 1)).astype(int))
+    wanted = np.asarray(said, dtype=float)
+    near = np.clip(np.searchsorted(time, wanted), 0, last)
+    near = np.where((near > 0) & (np.abs(time[np.maximum(near - 1, 0)] - wanted) < np.abs(time[near] - wanted)), near - 1, near)
+    off = np.abs(time[near] - wanted) > SAME_TIME * np.max(np.diff(time), initial=0.0)
+    faults += [f"shooting_points names t = {t:g}, which is no time of a sample." for t in wanted[off]]
+    return np.union1d([0, last], near)
 
 
 def model_weights(method: BoundaryValueMethod, problem: Problem) -> dict[str, float]:
@@ -241,7 +297,7 @@ def _declared(method: BoundaryValueMethod, problem: Problem, drifting: tuple[str
     found: list[Parameter | InitialState] = []
     for it in problem.parameters:
         name = it.name if isinstance(it, Parameter) else it.state
-        if name in method.initial_noise:
+        if name in method.initial_noise and name not in correlated(method.initial_correlation):
             it = replace(it, prior=Prior(float(it.start), float(method.initial_noise[name])))  # type: ignore[arg-type]
         if isinstance(it, Parameter) and name in drifting:
             it = InitialState(name, it.start, it.lower, it.upper, it.scale, it.log, it.unit, True, it.shared, it.prior)

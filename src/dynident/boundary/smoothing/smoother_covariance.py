@@ -46,6 +46,19 @@ class SmootherCovariance:
         SimulationDiverged where there is none: derivatives that multiply to more than the largest number are as good as
         infinite, whether or not the last bit of one of them says so.
         """
+        if self.finite.mixing is None:
+            return self._along
+        n = len(self.finite.mixing)
+        found = [P.copy() for P in self._along]
+        back = np.linalg.inv(self.finite.mixing)
+        for P in found:  # behind the first node, the chain's states are mixed
+            P[1:, :n] = back @ P[1:, :n]
+            P[1:, :, :n] = P[1:, :, :n] @ back.T
+        return found
+
+    @functools.cached_property
+    def _along(self) -> list[np.ndarray]:
+        """In the chain's states."""
         unknowns = self.covariance()
         found = []
         for smooth, spread in zip(self._smooth, self.linear.unknown_maps, strict=True):
@@ -62,22 +75,31 @@ class SmootherCovariance:
     def _smooth(self) -> list[SmootherFactors]:
         return [swept if isinstance(swept, SmootherFactors) else SmootherFactors(swept.chain) for swept in self.reduced.factors]
 
-    def error_std(self, along: list[np.ndarray]) -> list[np.ndarray]:
+    def error_std(self) -> list[np.ndarray]:
         """Per experiment (intervals, states): standard deviation of the smoothed xi if the model errs as its weights say; 0
         where it cannot err. What the data do not show of an error is not in it: its variance is the weight's less what stays
         unknown (the law of total variance)."""
         found = []
-        for smooth, P, record, reach in zip(self._smooth, along, self.finite.records, self.finite.reach, strict=True):
+        for smooth, P, record, reach in zip(self._smooth, self._along, self.finite.records, self.finite.reach, strict=True):
             std = np.zeros(smooth.chain.transition.shape[:2])[:len(reach)]
-            shown = np.maximum(reach**2 - smooth.error_variances(P), 0.0)  # rounding where nothing is shown
+            shown = reach**2 - smooth.error_variances(P) if self.finite.mixing is None else self._mixed_back(smooth, P, reach)
+            shown = np.maximum(shown, 0.0)  # rounding where nothing is shown
             std[:, self.finite.errs] = np.sqrt(shown) / np.diff(record.grid.time)[:, None]
             found.append(std)
         return found
 
+    def _mixed_back(self, smooth: SmootherFactors, P: np.ndarray, reach: np.ndarray) -> np.ndarray:
+        """(intervals, errors): what the data show of the variance of each error, where the chain's are combinations of them."""
+        errs = self.finite.errs
+        assert self.finite.mixing is not None
+        back = np.linalg.inv(self.finite.mixing)[np.ix_(errs, errs)]
+        shown = reach[:, :, None] ** 2 * np.eye(errs.size) - smooth.error_covariances(P)
+        return np.einsum("ia,kab,ib->ki", back, shown, back)
+
     def output_variances(self) -> list[np.ndarray]:
         """Per experiment (nodes, outputs): variance of the smoothed outputs in units of the measurement errors'."""
         found = []
-        for chain, P in zip(self.linear.chains, self.along(), strict=True):
+        for chain, P in zip(self.linear.chains, self._along, strict=True):
             rows = chain.jacobian * chain.weight[:, :, None]
             found.append(np.einsum("kia,kab,kib->ki", rows, P, rows))
         return found
@@ -99,6 +121,8 @@ class SmootherCovariance:
                 states = swept.expand(unit[:nx], unit[nx:], still)
                 moved = np.hstack([states, np.tile(unit[nx:], (len(states), 1))])
                 answers[:, :, j] = chain.weight * np.einsum("kia,ka->ki", chain.jacobian, moved)
+            if self.finite.whitening is not None:  # by each measured value, not by combinations of them
+                answers = self.finite.whitening.T @ answers
             rows = (answers * true_std[e][:, :, None]).reshape(-1, n)
             part = np.zeros((len(rows), count))
             free = np.flatnonzero(spread.unknown >= 0)

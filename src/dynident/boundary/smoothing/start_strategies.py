@@ -116,7 +116,8 @@ def try_strategy(setup: SmoothingSetup, strategy: StartStrategy, log: RunLog) ->
 
 def _transcribed(setup: SmoothingSetup, inner: Problem, weights: Mapping[str, float]) -> WeakConstraintProblem:
     steps = setup.substeps if setup.substeps is not None else stable_steps(inner)
-    return WeakConstraintProblem(inner, setup.method.make_integrator(), steps, setup.first_noise_std, weights)
+    return WeakConstraintProblem(inner, setup.method.make_integrator(), steps, setup.first_noise_std, weights,
+                                 setup.correlation)
 
 
 def _solved(setup: SmoothingSetup, finite: WeakConstraintProblem, point: Variables, log: RunLog

@@ -14,9 +14,10 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
+from dynident.boundary.smoothing.correlation import ErrorCorrelation
 from dynident.errors import SimulationDiverged
 from dynident.integrators.scheme import Explicit, Implicit
-from dynident.linalg.finite_problem import Evaluation, LinearizedProblem, Variables, Workspace
+from dynident.linalg.finite_problem import Evaluation, LinearizedProblem, SegmentChain, Variables, Workspace
 from dynident.models.equations import EquationModel
 from dynident.problem.noise import sum_of_squares
 from dynident.problem.problem import Problem
@@ -34,7 +35,7 @@ class WeakConstraintProblem:
     jacobian_is_cheap = True
 
     def __init__(self, problem: Problem, integrator: Explicit | Implicit, steps: int, std: Mapping[str, float],
-                 weights: Mapping[str, float]):
+                 weights: Mapping[str, float], correlation: ErrorCorrelation | None = None):
         self.problem, self.weights, self.steps, self.integrator = problem, dict(weights), steps, integrator
         self.full = FullDiscretization(problem, integrator, steps, std)
         self.objective, self.records, self.counts = self.full.objective, self.full.records, self.full.counts
@@ -48,6 +49,9 @@ class WeakConstraintProblem:
         self.hard = np.flatnonzero(~np.isfinite(W))
         self.equality_count = sum(r.grid.nodes - 1 for r in self.records) * (
             self.full.block - self.errs.size)
+        go = correlation or ErrorCorrelation()
+        self.mixing = go.mixing(states, self.errs, 1 / np.sqrt(W[self.errs]))  # T: nodes are T x, whose errors are uncorrelated
+        self.whitening = go.whitening(problem.model.outputs)  # L: of weighted residuals
         self.reach = [np.sqrt(np.diff(r.grid.time)[:, None] / W[self.errs]) for r in self.records]  # (intervals, errors)
         self.log = np.array([any(u.initial and u.quantity == name and u.log for u in problem.unknowns) for name in states])
         self.logs = _sliced(np.flatnonzero(self.log))
@@ -61,23 +65,25 @@ class WeakConstraintProblem:
 
     def from_values(self, point: Variables) -> Variables:
         """Nodes as values to nodes as coordinates."""
-        return self._seen(point, np.log)
+        return self._seen(point, np.log, self.mixing)
 
     def to_values(self, point: Variables) -> Variables:
         """Nodes as coordinates to nodes as values."""
         with np.errstate(over="ignore", under="ignore"):
-            found = self._seen(point, np.exp)
+            found = self._seen(point, np.exp, None if self.mixing is None else np.linalg.inv(self.mixing))
         if not all(np.isfinite(nodes).all() and (nodes[:, self.logs] > 0).all() for nodes in found.nodes):
             raise SimulationDiverged(np.nan, 0, what="a parameter is too large or too small for the computer")
         return found
 
-    def _seen(self, point: Variables, function) -> Variables:
-        if not np.any(self.log):
+    def _seen(self, point: Variables, function, mixing: np.ndarray | None) -> Variables:
+        if not np.any(self.log) and mixing is None:
             return point
         nodes = []
         for inner in point.nodes:
             inner = inner.copy()
             inner[:, self.logs] = function(inner[:, self.logs])
+            if mixing is not None:  # of states that are no logarithms
+                inner[:, :len(mixing)] = inner[:, :len(mixing)] @ mixing.T
             nodes.append(inner)
         return Variables(point.unknowns, tuple(nodes))
 
@@ -109,7 +115,12 @@ class WeakConstraintProblem:
         """The cost with that of the model errors, defects in coordinates, and as max_defect only what must not be missed."""
         cost, max_defect = evaluation.cost, 0.0
         erring = _sliced(self.errs)
-        for defect, reach in zip(evaluation.defects, self.reach, strict=True):
+        residuals = evaluation.weighted_residuals
+        if self.whitening is not None:
+            residuals = tuple(r @ self.whitening.T for r in residuals)
+            cost += sum(sum_of_squares(r) for r in residuals) - sum(sum_of_squares(r) for r in evaluation.weighted_residuals)
+        mixed = evaluation.defects if self.mixing is None else tuple(d @ self.mixing.T for d in evaluation.defects)
+        for defect, reach in zip(mixed, self.reach, strict=True):
             with np.errstate(over="ignore"):  # an overflow becomes inf, and that a rejected step
                 cost += sum_of_squares(defect[:, erring] / reach)
             if self.hard.size:
@@ -117,19 +128,38 @@ class WeakConstraintProblem:
                 max_defect = max(max_defect, float(np.max(missed, initial=0.0)))
         if not np.isfinite(cost):
             raise SimulationDiverged(np.nan, 0, what="the sum of squares is too large for the computer")
-        defects = tuple(defect / unit for defect, unit in zip(evaluation.defects, units, strict=True))
-        return replace(evaluation, cost=cost, max_defect=max_defect, defects=defects)
+        defects = tuple(defect / unit for defect, unit in zip(mixed, units, strict=True))
+        return replace(evaluation, cost=cost, max_defect=max_defect, defects=defects, weighted_residuals=residuals)
 
     def linearize(self, point: Variables, workspace: Workspace | None = None, known: Evaluation | None = None
                   ) -> LinearizedProblem:
         """The chains are in values, with the units of the nodes' coordinates."""
         values = self.to_values(point)
-        units, linear = self._units(values), self.full.linearize(values, workspace, known)
+        plain = self.mixing is None and self.whitening is None
+        units, linear = self._units(values), self.full.linearize(values, workspace, known if plain else None)
         evaluation = known or self._own(linear.evaluation, units)
-        chains = tuple(replace(chain, noisy_states=self.errs, process_std=reach, constant_states=self.still,
-                               node_scale=unit)
+        chains = tuple(replace(chain if plain else self._uncorrelated(chain), noisy_states=self.errs, process_std=reach,
+                               constant_states=self.still, node_scale=unit)
                        for chain, reach, unit in zip(linear.chains, self.reach, units, strict=True))
         return replace(linear, evaluation=evaluation, chains=chains)
+
+    def _uncorrelated(self, chain: SegmentChain) -> SegmentChain:
+        """The chain in T x at all nodes but the first, whose state follows the unknowns, with rows L times the residuals."""
+        if self.whitening is not None:
+            rows = self.whitening @ (chain.weight[:, :, None] * chain.jacobian)
+            seen = np.any(chain.weight > 0, axis=1, keepdims=True)
+            chain = replace(chain, jacobian=rows, weight=seen * np.ones_like(chain.weight), rhs=chain.rhs @ self.whitening.T)
+        if self.mixing is None:
+            return chain
+        T, n = self.mixing, chain.transition.shape[2]
+        back = np.eye(n)
+        back[:len(T), :len(T)] = np.linalg.inv(T)
+
+        def in_nodes(derivative: np.ndarray) -> np.ndarray:
+            return np.concatenate([derivative[:1], derivative[1:] @ back])
+
+        return replace(chain, jacobian=in_nodes(chain.jacobian), transition=T @ in_nodes(chain.transition),
+                       defect=chain.defect @ T.T, stage=in_nodes(chain.stage))
 
     def node_step_norm(self, nodes: tuple[np.ndarray, ...]) -> float:
         """Mean over the nodes of their squared steps, each divided by the typical size of its state."""

@@ -26,7 +26,7 @@ from dynident.integrators.scheme import Explicit, StepFunction
 from dynident.kalman.prediction_error.innovations_interpreted import run_interpreted
 from dynident.models.equations import EquationModel
 
-SOURCE_VERSION = 2  # part of the cache's key: raise it when `_functions` makes other functions of the same model
+SOURCE_VERSION = 3  # part of the cache's key: raise it when `_functions` makes other functions of the same model
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from dynident.kalman.method import integrator_option, noise_levels
+from dynident.kalman.method import integrator_option, noise_levels, simulation_integrator
 from dynident.methods.capabilities import Capabilities, Support, check_supports
 from dynident.methods.method import Method
-from dynident.methods.options import check_options, documented, option, whole_number
+from dynident.methods.options import AUTOMATIC, check_options, documented, option, whole_number
 from dynident.problem.problem import Problem
 
 if TYPE_CHECKING:
@@ -58,15 +58,20 @@ class PredictionError(Method):
                             input_noise=Support.YES)
 
     @property
+    def chooses_integrator(self) -> bool:
+        return self.integrator == AUTOMATIC
+
+    @property
     def simulation_integrator(self) -> str:
-        return self.integrator
+        return simulation_integrator(self.integrator)
 
     def check_supports(self, problem: Problem) -> None:
         from dynident.kalman.prediction_error.run import stated_noise
         from dynident.kalman.prediction_error.setup import build_prediction
+        from dynident.kalman.step_choice import first_step
 
         check_supports(problem, self.kind, self.capabilities)
-        build_prediction(problem, stated_noise(self, problem) or {}, self.integrator, 1)
+        build_prediction(problem, stated_noise(self, problem) or {}, first_step(self), 1)
 
     def identify(self, problem: Problem, executor: Executor | None, report: Callable[..., object], /) -> Estimate:
         from dynident.kalman.prediction_error.run import identify

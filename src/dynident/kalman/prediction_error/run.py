@@ -25,6 +25,7 @@ from dynident.kalman.prediction_error.scoring import (
     minimise,
 )
 from dynident.kalman.prediction_error.setup import PredictionSetup, build_prediction
+from dynident.kalman.step_choice import prediction_steps
 from dynident.methods.noise_estimation import signal_std
 from dynident.methods.presets import method_from
 from dynident.models.augmented import disturbed_states
@@ -75,7 +76,7 @@ def after_output_error(method: PredictionError, problem: Problem, first: Estimat
         return _as_output_error(method, problem, first, "no point was found that meets all constraints")
     if enough := _output_error_is_enough(problem, noise, first):
         return _as_output_error(method, problem, first, enough)
-    substeps = _substeps(method, first)
+    method, substeps, stiff = prediction_steps(method, problem, first)
     ends = [_likelihood_end(Search.of(build_prediction(problem, each, method.integrator, substeps), first), method, tell,
                             starts)
             for each in ([noise] if noise is not None else noise_candidates(problem))]
@@ -87,6 +88,7 @@ def after_output_error(method: PredictionError, problem: Problem, first: Estimat
     if first.converged and found.converged and search.all_vanished(found.theta):
         return _as_output_error(method, problem, first, f"maximum likelihood finds no noise in {', '.join(search.inner)}")
     found, criterion, remarks = _place(search, method, found, tell)
+    remarks = [*stiff, *remarks]
     remarks += [f"Maximum likelihood finds no noise in '{name}'." for _, name in search.vanished(found.theta)]
     remarks += search.hardly_known(found)
     shift, said = _unstated_place(end, ends) if noise is None else (None, [])
@@ -196,7 +198,8 @@ def _unstated_place(end: LikelihoodEnd, ends: Sequence[LikelihoodEnd]) -> tuple[
 
 
 def _output_error(method: PredictionError, problem: Problem, tell: Callable[..., object]) -> Estimate:
-    shooting = method_from({"kind": "multiple_shooting", "integrator": method.integrator, "substeps": method.substeps})
+    integrator = method.integrator if method.chooses_integrator else method.simulation_integrator
+    shooting = method_from({"kind": "multiple_shooting", "integrator": integrator, "substeps": method.substeps})
     return shooting.identify(problem.with_output_noise_only(), None, tell)
 
 
@@ -216,10 +219,6 @@ def explained(estimate: Estimate) -> str:
         return "white"
     rounding = all((e, outputs.index(name)) in rounded for e, name in coloured)
     return "no more than what the steps of the sensor make" if rounding else ""
-
-
-def _substeps(method: PredictionError, first: Estimate) -> int:
-    return int(first.counts.get("substeps", 1)) if isinstance(method.substeps, str) else int(method.substeps)
 
 
 # the likelihood

@@ -9,12 +9,11 @@ import casadi as ca
 import numpy as np
 
 from dynident.errors import ProblemError, did_you_mean
-from dynident.integrators import integrator_named
 from dynident.kalman.filter_common import STEP_COUNT_ROUNDING
-from dynident.kalman.method import require_explicit
 from dynident.kalman.prediction_error.firm_constraints import FirmConstraints
 from dynident.kalman.prediction_error.innovations import InnovationModel
 from dynident.kalman.setup import signals_of
+from dynident.kalman.step_choice import filter_step
 from dynident.models.equations import EquationModel
 from dynident.problem.experiment import Experiment
 from dynident.problem.problem import Problem, given_std
@@ -95,7 +94,7 @@ def build_prediction(problem: Problem, process_noise: Mapping[str, float | None]
     noisy = [name for name in its.inputs if name in process_noise or name in problem.noisy_inputs]
     inputs = tuple(its.inputs.index(name) for name in noisy)
     linear = any(e.hold[name] == "linear" for e in problem.experiments for name in noisy)
-    scheme = require_explicit(integrator_named(integrator))
+    scheme = filter_step(integrator)
     model = InnovationModel(its.content_hash(), scheme.name, states, inputs, linear or _feedthrough(its, inputs), its, scheme)
     terms: tuple[NoiseTerm, ...] = (*(("state", its.states[i]) for i in states), *(("input", name) for name in noisy),
                                     *(("output", name) for name in its.outputs))
