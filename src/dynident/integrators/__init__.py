@@ -49,4 +49,4 @@ def integrator_named(name: str, degree: int | None = None) -> Integrator:
 def discretization_scheme(name: str, degree: int | None = None) -> AnyIntegrator:
     """For full discretization: multistep schemes too."""
     known = {scheme.name: scheme for scheme in MULTISTEP}
-    return known[name] if name in known and degree is None else integrator_named(name, degree)
+    return known[name] if isinstance(name, str) and name in known and degree is None else integrator_named(name, degree)

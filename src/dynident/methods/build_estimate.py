@@ -18,7 +18,7 @@ import numpy as np
 from dynident.estimate.estimate import Estimate, Trajectory, fit_percent
 from dynident.integrators.propagation import Propagation, mode_names
 from dynident.linalg.finite_problem import ResidualJacobian, Variables
-from dynident.methods.indistinguishable import confirmed_combinations, first_order
+from dynident.methods.indistinguishable import confirmed_combinations, first_order, with_straight_relaxations
 from dynident.methods.noise_estimation import estimate_noise_std, signal_std
 from dynident.methods.rank_by_differences import covariance_by_differences
 from dynident.methods.substeps import IntegrationError
@@ -126,6 +126,9 @@ def build_direct_estimate(problem: Problem, method: Any, finite: SimulatedProble
         told, worth = uncertainty.combinations, outcome.converged or len(problem.names) <= FEW_UNKNOWNS
         uncertainty = replace(uncertainty, combinations=confirmed_combinations(problem, at.values, active, told)
                               if worth else first_order(told))
+    if active and isinstance(problem.model, EquationModel) and problem.model.states:
+        uncertainty = replace(uncertainty, bound_relaxations=with_straight_relaxations(
+            problem, at.values, active, uncertainty.bound_relaxations))
     if finite.loss != "squared" and uncertainty.default_kind == "plain":
         uncertainty = replace(uncertainty, assumed=ROBUSTLY.format(loss=finite.loss))
     values = dict(zip(problem.names, (float(v) for v in at.values), strict=True))

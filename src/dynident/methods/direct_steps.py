@@ -195,7 +195,7 @@ def check_start(setup: DirectSetup, state: OuterState) -> OuterState:
     if not finite.jacobian_is_cheap:  # the start alone is not worth the simulations that its intervals take
         return state
     active_bounds = np.zeros(len(finite.names), int)
-    there = SolverResult(start, evaluation, False, Status.of(StatusCode.AT_START), (), active_bounds)
+    there = SolverResult(start, evaluation, False, Status("at the start"), (), active_bounds)
     return replace(state, best=Solved(finite, there, state.substeps, state.noise_std))
 
 

@@ -22,6 +22,7 @@ from dynident.models.equations import EquationModel
 from dynident.models.parser import parse_expression
 from dynident.models.printer import parts_to_text
 from dynident.problem.problem import Problem, Unknown
+from dynident.statistics.active_bounds import BoundRelaxation
 from dynident.statistics.invariants import Invariant, TangentPoint, find_invariants
 from dynident.tolerances import LOST_SIZE, NULL_SPACE_COMPONENT, OUTPUT_ROUNDING, SAME_OUTPUTS, SEEN_OUTPUTS
 
@@ -168,6 +169,35 @@ def confirmed_combinations(problem: Problem, values: np.ndarray, held: Collectio
     except (SimulationDiverged, np.linalg.LinAlgError):  # sizes or derivatives beyond what linear algebra takes
         return modest
     return tuple(map(str, groups)) if groups and sum(group.directions for group in groups) == directions else modest
+
+
+def with_straight_relaxations(problem: Problem, values: np.ndarray, active: Mapping[str, str],
+                              relaxations: Sequence[BoundRelaxation]) -> tuple[BoundRelaxation, ...]:
+    """Those of unknowns on bounds that the data do not tell, marked where the others make up for them in a straight line.
+
+    So it is where only a sum is determined: halfway and at the other bound, outputs are those of the estimate.
+    """
+    def follows(loose: BoundRelaxation) -> bool:
+        j = problem.names.index(loose.text)
+        inwards = 1.0 if active[loose.text] == "lower" else -1.0
+        for way in (0.5 * loose.span, loose.span):
+            alone = values.copy()
+            alone[j] += inwards * way
+            change = here.change_to(record.at(alone + way * loose.sensitivity))
+            if not change <= SAME_OUTPUTS * min(here.change_to(record.at(alone)), here.size) + OUTPUT_ROUNDING * here.size:
+                return False
+        return True
+
+    asked = [loose for loose in relaxations if loose.text in active and np.isfinite(loose.span) and np.any(loose.sensitivity)
+             and not any(map(np.isfinite, loose.std.values()))]
+    if not asked:
+        return tuple(relaxations)
+    try:
+        record = OutputMap(problem, values)
+        here = record.at(values)
+        return tuple(replace(loose, straight=follows(loose)) if loose in asked else loose for loose in relaxations)
+    except (SimulationDiverged, np.linalg.LinAlgError):
+        return tuple(relaxations)
 
 
 def _at_free(record: OutputMap, values: np.ndarray, free: list[int], own: np.ndarray) -> list[Outputs]:

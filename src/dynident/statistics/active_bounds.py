@@ -44,12 +44,13 @@ class BoundRelaxation:
     std: Mapping[str, float]  # kind -> of the length, if the condition were released; infinite where nothing tells
     dof: Mapping[str, float]  # kind -> degrees of freedom of that
     span: float = np.inf  # to the condition's other side
+    straight: bool = False  # simulations confirm that the others follow in a straight line all the way to there
 
     def inward_extent(self, level: float, kind: str) -> float:
         """How far inside the truth may lie at a level, to one side."""
         std, dof = self.std.get(kind, np.inf), self.dof.get(kind, np.inf)
-        if not np.isfinite(std):
-            return np.inf  # nothing tells how far, and what follows need not do so in a straight line to the other bound
+        if not np.isfinite(std):  # nothing tells how far; a line to the other bound is no bound on a product
+            return self.span if self.straight else np.inf
         return float(min(student_quantile(level, dof) * std if dof > 0 else np.inf, self.span))
 
     def effect_on(self, i: int, level: float, kind: str) -> float:

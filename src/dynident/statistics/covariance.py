@@ -96,6 +96,8 @@ class Covariance(Uncertainty):
         Of the unknowns that have finite ones; no interval leaves them.
     noise_factors : mapping of str to float
         By output: the std that white residuals show, over the given one, where the intervals go by the residuals.
+    given_std : mapping of str to float
+        Standard deviations of the unknowns for errors of the given size, where the intervals go by the residuals.
     deferred : callable or None
         Makes the same with its corrected part, where that was not worth its time unasked.
 
@@ -133,6 +135,7 @@ class Covariance(Uncertainty):
     assumed: str = ""  # other assumptions than a model that is right, as they end the sentence of `meaning`
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # no interval leaves them
     noise_factors: Mapping[str, float] = field(default_factory=dict)  # output -> std that residuals show over the given one
+    given_std: Mapping[str, float] = field(default_factory=dict)  # name -> std for errors as given, beside `noise_factors`
     deferred: Callable[[], Covariance] | None = field(default=None, repr=False, metadata={"saved": False})
     # makes the same with its corrected part, where that was not worth its time unasked
 
@@ -330,6 +333,11 @@ def covariance_from(problem: Problem, linearization: ResidualJacobian, active: M
                  for kind, meat in score_covariances.items()}
     sensitivities = {n: bound_sensitivity(sensitivity, fit, names.index(n), side, bool(released[n].determined[names.index(n)]))
               for n, side in active.items()}
+    as_given: dict[str, float] = {}
+    if factors:
+        meat = sensitivity.covariance(np.ones(errors.variance.size))
+        as_given = dict(zip(names, np.sqrt(np.maximum(np.diag(fit.covariance(meat)), 0.0)).tolist(), strict=True))
+        as_given |= {n: _released_std(r, meat.dense(), names.index(n)) for n, r in released.items()}
     covariance = Covariance(
         names=names, values=values, matrix=fit.covariance(score_covariances["plain"]), dof=errors.dof, active=dict(active),
         corrected=fit.covariance(score_covariances["corrected"]) if "corrected" in score_covariances else None,
@@ -339,6 +347,7 @@ def covariance_from(problem: Problem, linearization: ResidualJacobian, active: M
         unidentifiable=unidentifiable, combinations=combinations, null_space=null,
         logarithmic=tuple(u.name for u in problem.unknowns if u.log), fixed=problem.fixed_values(),
         bounds=finite_bounds(problem), noise_factors={output: factor for output, (_, factor, _) in factors.items()},
+        given_std=as_given,
         deferred=(partial(covariance_from, problem, linearization, active, noise_estimated, smallest, limits, robust=robust,
                           simulation_error=simulation_error)
                   if errors.noise is None and errors.enough and not failed else None))
