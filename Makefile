@@ -93,9 +93,9 @@ wheel:  ## dist/dynident-*.whl, installed alone in a fresh environment and tried
 	$(PYTHON) -m pip wheel --disable-pip-version-check --quiet --no-deps --wheel-dir dist .
 	$(PYTHON) -m venv $(ALONE)
 	$(ALONE)/bin/python $(PIP) -c constraints.txt dist/dynident-*.whl
-	cd $(ALONE) && bin/python $(abspath tools/wheel_smoke.py)
+	cd $(ALONE) && env -u PYTHONPATH bin/python $(abspath tools/wheel_smoke.py)
 	$(ALONE)/bin/python $(PIP) -c constraints.txt "$$(echo dist/dynident-*.whl)[fmu]"
-	cd $(ALONE) && bin/python $(abspath tools/wheel_smoke.py)
+	cd $(ALONE) && env -u PYTHONPATH bin/python $(abspath tools/wheel_smoke.py)
 
 clean:  ## remove what was made here, except the virtual environment
 	rm -rf build dist demo docs/_build .pytest_cache .ruff_cache .mypy_cache src/*.egg-info

@@ -158,6 +158,14 @@ def test_the_glossary_names_files_that_hold_the_word():
         assert re.search(rf"\b{re.escape(word)}\b", named), f"{word} is not in {file}"
 
 
+def test_a_term_of_a_textbooks_index_stands_in_the_file_that_the_glossary_names():
+    section = GLOSSARY.read_text().split("## From a textbook's index to the file\n")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| ([^|`]+) \| `(\S+)` \|$", section, re.MULTILINE)
+    missing = [(term, file) for term, file in rows if not re.search(
+        r"[\s-]+".join(map(re.escape, re.split(r"[\s-]", term))), (SOURCE / file).read_text(), re.IGNORECASE)]
+    assert len(rows) > 100 and missing == []
+
+
 def test_the_glossary_explains_and_does_not_repeat():
     """The term is what to look up in an index, the sentence what it does; neither may be the name in other letters."""
     repeated = [word for word, (term, sentence, _) in glossary().items()

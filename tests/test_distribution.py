@@ -85,3 +85,18 @@ def test_readme_says_which_systems_were_tried():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     (sentence,) = re.findall(r"^Tried on .*?\.(?=\s)", text, re.MULTILINE | re.DOTALL)
     assert all(name in sentence for name in SYSTEMS)
+
+
+def test_counts_of_the_tree_tell_what_is_there(tmp_path):
+    counts = tool("counts")
+    for name, text in {"__init__.py": "", "a.py": "from dynident.b import Twice\nLIMIT, NAME = 2.5, 'x'\nhasattr(1, 'real')\n",
+                       "b.py": "class Twice:\n    def f(self):\n        \"\"\"Doc.\"\"\"\n        x = 1\n        return x\n",
+                       "c.py": "class Twice:\n    pass\n"}.items():
+        (tmp_path / name).write_text(text)
+    found = counts.counts(tmp_path)
+    assert found["Python files"] == "4" and found["lines of Python"] == "10"
+    assert found["class names with two homes"] == "1 of 1" and found["modules with one importer"] == "1"
+    assert found["of these below 60 lines and in its folder"] == "1" and found["hasattr and getattr"] == "1"
+    assert found["numbers that are module-level constants"] == "1"
+    assert found["lines a function: median, longest"] == "3, 3"
+    assert counts.counts(counts.HERE)["class names with two homes"].startswith("0 of ")

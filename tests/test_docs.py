@@ -18,10 +18,14 @@ from pathlib import Path
 
 import pytest
 
+from dynident import tolerances
 from dynident.cli import main
 from dynident.demo import copy_to
 from dynident.io.problem_file import schema
 from dynident.io.problem_file.read import read_problem
+from dynident.methods.options import option_rows
+from dynident.methods.presets import METHODS, method_from
+from dynident.methods.substeps import MOST as MOST_SUBSTEPS
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -125,6 +129,34 @@ def test_every_key_of_a_result_is_explained():
     saved = [field.name for field in dataclasses.fields(SavedEstimate) if field.metadata.get("saved", True)]
     missing = [key for key in saved if f"`{key}`" not in page]
     assert not missing
+
+
+THRESHOLDS = [  # page, words in which it says a threshold, the number that decides
+    ("explain/identifiability.md", "above a condition of 10)", tolerances.COLLINEAR, 10.0),
+    ("explain/identifiability.md", "singular values below 1e-8 of the largest", tolerances.SINGULAR_VALUE, 1e-8),
+    ("explain/identifiability.md", "ten times its start value or scale", tolerances.UNIDENTIFIABLE_STD, 10.0),
+    ("explain/steps.md", "below a fiftieth of a standard error", tolerances.INTEGRATION_TOLERANCE, 1 / 50),
+    ("explain/steps.md", "64 sub-steps", MOST_SUBSTEPS, 64),
+    ("explain/verdict.md", "small against the signal (up to a tenth)", tolerances.SMALL_REMAINDER, 0.1),
+    ("explain/verdict.md", "graded C from 4 % on", tolerances.SMALL_REMAINDER_LINEAR, 0.04),
+    ("explain/noise_places.md", "less than 0.3 standard errors", tolerances.ATTENUATION, 0.3),
+    ("methods/automatic.md", "at most a tenth of the signal", tolerances.SMALL_REMAINDER, 0.1),
+    ("methods/multistart.md", "less than a thousandth of the best cost", tolerances.SAME_OPTIMUM, 1e-3),
+    ("methods/prediction_error.md", "where it exceeds 0.3 standard errors", tolerances.ATTENUATION, 0.3),
+    ("methods/prediction_error.md", "more exact than the data (1e4 times)", tolerances.CONSTRAINT_WEIGHT, 1e4)]
+
+
+@pytest.mark.parametrize(("page", "words", "number", "said"), THRESHOLDS)
+def test_threshold_of_a_page_is_the_one_that_decides(page, words, number, said):
+    assert words in " ".join((ROOT / "docs" / page).read_text(encoding="utf-8").split())
+    assert number == said
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_page_of_a_method_explains_every_option(name):
+    page = (ROOT / "docs" / "methods" / f"{ {'moving_horizon': 'kalman'}.get(name, name) }.md").read_text(encoding="utf-8")
+    options = [option.name for option in option_rows(type(method_from({"kind": name})))]
+    assert [option for option in options if not re.search(rf"`{option}\b|\b{option}=", page)] == []
 
 
 def test_every_table_can_be_made_and_is_shown_somewhere(monkeypatch):

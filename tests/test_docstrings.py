@@ -19,18 +19,24 @@ from dynident.fleet.result import FleetResult
 from dynident.io.problem_file.read import ProblemFile
 from dynident.statistics.bootstrap_result import Bootstrap
 from dynident.statistics.covariance import Covariance
+from dynident.statistics.coverage_result import Coverage
 from dynident.statistics.diagnostic import Check
 from dynident.statistics.identifiability import StructuralIdentifiability
 from dynident.statistics.profile_likelihood import Profile
 from dynident.verbs.bootstrap import LeaveOneOut
 
 DOCS = Path(__file__).parents[1] / "docs"
-RETURNED = {it.__name__: it for it in (Covariance, Check, Profile, Bootstrap, LeaveOneOut, StructuralIdentifiability,
-                                       ProblemFile, FleetResult, BoundarySolution)}  # users meet them, and never make one
+RETURNED = {it.__name__: it for it in (  # users meet them, and never make one
+    Covariance, Check, Profile, Bootstrap, LeaveOneOut, Coverage, StructuralIdentifiability, ProblemFile, FleetResult,
+    BoundarySolution)}
 NAMES = {name: getattr(di, name) for name in di.__all__} | RETURNED
 SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
 PAGE = re.compile(r"See\s+the\s+manual,\s+([\w/]+)\.")
 ENTRY = re.compile(r"^(\*{0,2}\w+(?:, \w+)*) : (.+)$", re.MULTILINE)
+DESCRIBED = re.compile(r"^(\S.*)\n((?:    .*(?:\n|$)|\n)*)", re.MULTILINE)  # an entry, and the lines below it
+UNIT = re.compile(r"\bunits?\b|seconds?|\bHz\b|\brad\b|\bm/s|N m|\bin m\b|\bkg\b|standard deviations\.|likewise", re.IGNORECASE)
+NO_UNIT = re.compile(r"\blevel\b|correlations|the same of|share|fraction|relative|factor|times the|logarithm|as text over",
+                     re.IGNORECASE)
 each_name = pytest.mark.parametrize("name", NAMES)
 
 
@@ -72,6 +78,20 @@ def test_docstring_has_its_sections(name):
         wanted += ["Attributes"] if "Attributes" in found and "Parameters" not in found else ["Parameters"]
     assert [section for section in wanted if section not in found] == []
     assert re.match(r"[A-Z].*?[.?](\s|$)", found[""], re.DOTALL), "it begins with a sentence"
+
+
+@each_name
+@pytest.mark.parametrize("section", ["Parameters", "Attributes", "Returns", "Raises"])
+def test_every_entry_of_a_docstring_is_described(name, section):
+    found = DESCRIBED.findall(sections(inspect.getdoc(NAMES[name]) or "").get(section, "") + "\n")
+    assert [entry for entry, text in found if not text.strip()] == []
+
+
+@each_name
+def test_numbers_that_are_given_say_their_unit_or_that_they_have_none(name):
+    found = DESCRIBED.findall(sections(inspect.getdoc(NAMES[name]) or "").get("Parameters", ""))
+    assert [entry for entry, text in found if re.search(r" : .*\bfloat\b", entry)
+            and not UNIT.search(" ".join(text.split())) and not NO_UNIT.search(" ".join(text.split()))] == []
 
 
 @each_name

@@ -19,12 +19,13 @@ PAGES = [ROOT / "README.md", *(page for page in sorted((ROOT / "docs").rglob("*.
                                if page.name not in ("glossary.md", "changes.md") and "_build" not in page.parts)]
 NUMBER = r"(\d[\d,]*(?:\.\d+)?)"
 RATIO = re.compile(rf"{NUMBER}(?:(?:, {NUMBER})* (?:and|to|or) {NUMBER})? times "
-                   "(?:less|faster|slower|ours|more CPU|as long|the CPU|a bare)")
+                   "(?:less|faster|slower|ours?|more CPU|as (?:long|fast|quick)|the (?:CPU|time|cost)|quicker|a bare)")
 TIME = re.compile(rf"{NUMBER}(?: (?:and|to) {NUMBER})? (ms|us|ns)\b")
 UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 NO_SPEED = {  # page -> words that hold a time or a ratio of something else
     "docs/howto/stiff.md": ("0.1 ms beside a mechanical one", "a time constant of 0.2 ms", "sampled every 10 ms"),
     "docs/methods/boundary_value.md": ("differences over 10 ms",),
+    "docs/design/filters.md": ("whose sensor is 5,000 times faster than",),
 }
 DECIDED_ONCE = {  # page -> words of a measurement that decided a design, in a note about it
     "docs/design/kernels.md": ("2.5 and 8.8 ms, 9.9 and 34 ms", "2.5 to 0.5 ms", "took 312 ns", "20 ns each time here",

@@ -2,10 +2,11 @@
 
     python tools/fmu_table.py FOLDER [FOLDER ...] [--out docs/methods/fmu_tools.md]
 
-Each trial has a process of its own. FMPy simulates first; then dynident, whose outputs are compared; then a parameter is
-estimated from a record that dynident simulated with it, with noise of a hundredth of the signal, from a start 5 % off. Inputs
-come from NAME_in.csv beside the FMU where there is one (the form of the FMI cross-check), else they rest at their start values.
-An FMU in a folder called `me` or `cs` is tried by that interface alone.
+Each trial has a process of its own. FMPy simulates first; then dynident, whose outputs are compared; then the parameter that
+acts most is estimated from a record that dynident simulated with it, with noise of a hundredth of the signal, from a start 5
+% off. Inputs come from NAME_in.csv beside the FMU where there is one (the form of the FMI cross-check), else they swing or
+switch around their start values. An FMU in a folder called `me` or `cs` is tried by that interface alone; one that has both
+is fitted by both to the same record, and the answers are compared.
 """
 
 from __future__ import annotations
@@ -24,24 +25,27 @@ import numpy as np
 KINDS = {"model_exchange": "ModelExchange", "co_simulation": "CoSimulation"}
 SHORT = {"model_exchange": "ME", "co_simulation": "CS"}
 SAMPLES = 101
-LIMIT = 90  # seconds for one trial
+LIMIT = 240  # seconds of the clock for one trial
 SAME = 0.01  # rms difference over the range of a signal; events fall between samples
 NOISE, OFF = 0.01, 1.05
-MOST_TRIED = 8  # parameters that are moved until one is seen
+MOST_TRIED = 25  # parameters that are moved to see which acts most
+EARLIER = 0.8  # of the time, where the FMU asks to end before
+AGREE = 0.1  # standard errors between the answers of the two interfaces
 MARK = "@@@"
 HEAD = """# Which FMUs were tried
 
-Made by `python tools/fmu_table.py` on Linux (x86-64). The FMUs are not part of this project: the Reference FMUs of the Modelica
-Association, built from their source, and some of the FMI cross-check. Per tool and interface: how many were tried, how many
-FMPy simulates, how many dynident simulates, of how many both simulate the outputs are the same (rms within 1 % of the range,
-events between samples included), and from how many simulated records a parameter came back (converged, within four standard
-errors).
-"source" are FMUs that bring source code only, which FMPy does not run. A trial that takes more than 90 s, all its simulations
-and its fit together, is given up; the machine was busy with other work.
+Made by `python tools/fmu_table.py` on Linux (x86-64). The FMUs are not part of this project: the Reference FMUs of the
+Modelica Association, built from their source, and some of the FMI cross-check. Per tool and interface: how many were tried,
+how many FMPy simulates, how many dynident simulates, of how many both simulate the outputs are the same (rms within 1 % of
+the range, events between samples included), from how many simulated records a parameter came back (converged, within four
+standard errors), how many have no parameter that acts on an output, and of how many FMUs with both interfaces the two answers
+agree within 0.1 standard errors. "source" are FMUs that bring source code only, which FMPy does not run. A trial that takes
+more than {limit} s of the clock, all its simulations and its fit together, is given up; the machine was busy with other work.
 
-| tool | FMI | interface | tried | FMPy | dynident | same | fitted | what was not |
-| --- | --- | --- | --- | --- | --- | --- | --- | --- |
+| tool | FMI | interface | tried | FMPy | dynident | same | fitted | nothing to fit | CS = ME | what was not |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 """
+NOTHING = "no parameter acts on an output"
 
 
 def times_of(path: Path) -> np.ndarray:
@@ -54,10 +58,31 @@ def times_of(path: Path) -> np.ndarray:
 
 
 def given_inputs(path: Path):
+    """As a table with a column of times first; None for an FMU without inputs."""
+    import fmpy
     from fmpy.util import read_csv
 
     file = path.with_name(f"{path.stem}_in.csv")
-    return read_csv(str(file)) if file.exists() else None
+    if file.exists():
+        return read_csv(str(file))
+    variables = [v for v in fmpy.read_model_description(str(path), validate=False).modelVariables
+                 if v.causality == "input" and v.type not in ("String", "Binary", "Clock") and not v.dimensions]
+    if not variables:
+        return None
+    t = times_of(path)
+    phase = 6 * np.pi * (t - t[0]) / (t[-1] - t[0])
+    signals = [np.sin(phase) if v.type in ("Real", "Float64", "Float32") and v.variability != "discrete" else np.sin(phase) > 0
+               for v in variables]
+    starts = [_number(v.start) if v.type not in ("Boolean",) else 0.0 for v in variables]
+    return np.array(list(zip(t, *(start + s for start, s in zip(starts, signals, strict=True)), strict=True)), dtype=[
+        ("time", float), *((v.name, float if v.type in ("Real", "Float64", "Float32") else int) for v in variables)])
+
+
+def _number(text) -> float:
+    try:
+        return float(text)
+    except (TypeError, ValueError):
+        return 0.0
 
 
 def by_fmpy(path: Path, kind: str) -> dict:
@@ -71,10 +96,15 @@ def by_fmpy(path: Path, kind: str) -> dict:
 
 
 def by_dynident(path: Path, kind: str) -> dict:
+    model, record, outputs = simulated(path, kind, times_of(path))
+    found = {"t": record.time.tolist(), "y": {n: y.tolist() for n, y in outputs.items()}}
+    return found | {"fit": fitted(model, record, outputs)}
+
+
+def simulated(path: Path, kind: str, t: np.ndarray):
+    """Model, record of inputs and outputs; by the integrator that goes through, and not beyond where the FMU asks to end."""
     import dynident as di
 
-    t = times_of(path)
-    found: dict = {}
     for integrator in ("runge_kutta", "radau", "cvodes") if kind == "model_exchange" else ("runge_kutta",):
         try:
             model = di.FmuModel(path, kind=kind, integrator=integrator, time_limit=LIMIT / 3)
@@ -87,11 +117,11 @@ def by_dynident(path: Path, kind: str) -> dict:
                 record = record_of(model, path, t)
                 outputs = di.simulate(model, {}, record).outputs
                 break
+            if "asked to end" in str(error) and t.size == SAMPLES:
+                return simulated(path, kind, t[:int(EARLIER * SAMPLES)])
             if integrator == "cvodes" or kind != "model_exchange":
                 raise
-    found = {"t": t.tolist(), "y": {n: y.tolist() for n, y in outputs.items()}, "tool": model.description.tool,
-             "version": model.description.version}
-    return found | {"fit": fitted(model, record, outputs)}
+    return model, record, outputs
 
 
 def _first_signal(path: Path, kind: str) -> str:
@@ -118,35 +148,64 @@ def record_of(model, path: Path, t: np.ndarray, outputs=None, noise=None):
 
 
 def fitted(model, record, outputs) -> str:
-    """The parameter that came back, or why none did."""
+    """Nothing where a parameter came back, or why none did."""
     import dynident as di
 
-    moving = {n: y for n, y in outputs.items()
-              if np.ptp(y) > 0 and np.all(np.isfinite(y)) and model.description.variables[n].real}
-    seen = None
+    asked = problem_of(model, record, outputs)
+    if asked is None:
+        return NOTHING
+    name, true = asked.names[0], model.description.variables[asked.names[0]].start
+    try:
+        found = di.identify(asked, di.least_squares(), progress=False)
+    except di.NotConverged as bad:
+        return f"{name}: {bad.estimate.status}"
+    errors = abs(found.values[name] - true) / found.uncertainty.std(name)
+    return "" if errors < 4 else f"{name} came back {errors:.1f} standard errors off"
+
+
+def off(value: float) -> float:
+    """A start beside the truth."""
+    return OFF * value if value else OFF - 1
+
+
+def problem_of(model, record, outputs):
+    """A noisy record and the parameter that acts most on it; None where none does."""
+    import dynident as di
+
+    seen = {n: y for n, y in outputs.items() if np.all(np.isfinite(y)) and model.description.variables[n].real}
+    size = {n: float(np.ptp(y) or np.max(np.abs(y)) or 1.0) for n, y in seen.items()}
+    effect = {}
     for name in model.parameters[:MOST_TRIED]:
         start = model.description.variables[name].start
         try:
-            moved = di.simulate(model, {name: OFF * start}, record).outputs if start else outputs
+            moved = di.simulate(model, {name: off(start)}, record).outputs
         except di.DynidentError:
             continue
-        if any(np.sqrt(np.mean((moved[n] - y) ** 2)) > NOISE * np.ptp(y) / 3 for n, y in moving.items()):
-            seen = name
-            break
-    if seen is None:
-        return "no parameter of the first ones acts on an output"
+        effect[name] = max((float(np.sqrt(np.mean((moved[n] - y) ** 2))) / size[n] for n, y in seen.items()
+                            if np.all(np.isfinite(moved[n]))), default=0.0)
+    if not effect or max(effect.values()) < NOISE / 3:
+        return None
+    most = max(effect, key=effect.get)
     draw = np.random.default_rng(1)
-    noisy = {n: y + NOISE * np.ptp(y) * draw.normal(size=y.size) for n, y in moving.items()}
-    std = {n: di.Gaussian(NOISE * np.ptp(y)) for n, y in moving.items()}
-    measured = di.Experiment(record.time, record.inputs, noisy, std, hold=record.hold)
-    true = model.description.variables[seen].start
-    problem = di.Problem(model, [measured], [di.Parameter(seen, start=OFF * true)])
-    try:
-        found = di.identify(problem, di.least_squares(), progress=False)
-    except di.NotConverged as bad:
-        return f"{seen}: {bad.estimate.status}"
-    off = abs(found.values[seen] - true) / found.uncertainty.std(seen)
-    return "" if off < 4 else f"{seen} came back {off:.1f} standard errors off"
+    noisy = {n: y + NOISE * size[n] * draw.normal(size=y.size) for n, y in seen.items()}
+    measured = di.Experiment(record.time, record.inputs, noisy, {n: di.Gaussian(NOISE * size[n]) for n in seen},
+                             hold=record.hold)
+    return di.Problem(model, [measured], [di.Parameter(most, start=off(model.description.variables[most].start))])
+
+
+def by_both(path: Path, kind: str) -> dict:
+    """How far the answers of the two interfaces are apart, in standard errors, fitted to one record."""
+    import dynident as di
+
+    model, record, outputs = simulated(path, "model_exchange", times_of(path))
+    asked = problem_of(model, record, outputs)
+    if asked is None:
+        return {"error": NOTHING}
+    other = di.FmuModel(path, kind="co_simulation", outputs=list(model.outputs), time_limit=LIMIT / 3)
+    found = [di.identify(di.Problem(each, asked.experiments, asked.parameters), di.least_squares(), progress=False)
+             for each in (model, other)]
+    name = asked.names[0]
+    return {"apart": abs(found[0].values[name] - found[1].values[name]) / found[0].uncertainty.std(name)}
 
 
 def trial(who: str, path: Path, kind: str) -> dict:
@@ -175,13 +234,13 @@ def rows(files: list[Path]) -> str:
     from dynident.errors import DynidentError
     from dynident.fmu.description import read_description
 
-    counts: dict = defaultdict(lambda: [0, 0, 0, 0, 0, 0, {}])
+    counts: dict = defaultdict(lambda: [0, 0, 0, 0, 0, 0, 0, 0, 0, {}])
     for path in files:
         try:
             d = read_description(path)
         except DynidentError as error:
             counts[path.parent.parent.parent.name, "", ""][0] += 1
-            counts[path.parent.parent.parent.name, "", ""][6].setdefault(str(error)[:90], path.stem)
+            counts[path.parent.parent.parent.name, "", ""][9].setdefault(str(error)[:90], path.stem)
             continue
         only = {"me": "model_exchange", "cs": "co_simulation"}
         said = next((only[part] for part in path.parts if part in only), None)
@@ -195,17 +254,21 @@ def rows(files: list[Path]) -> str:
             agree = both and same(theirs, ours)
             fit = "" if "error" in ours else ours["fit"]
             here, there = "error" not in ours, "error" not in theirs
-            for place, yes in enumerate((True, there, here, both, agree, here and not fit)):
+            pair = {} if said or len(d.interfaces) < 2 or kind != "co_simulation" or not here else trial("both", path, kind)
+            compared, alike = "apart" in pair, pair.get("apart", np.inf) <= AGREE
+            for place, yes in enumerate((True, there, here, both, agree, here and not fit, fit == NOTHING, compared, alike)):
                 row[place] += bool(yes)
-            why = ours.get("error") or ("" if agree or not both else "outputs differ") or fit
+            why = ours.get("error") or ("" if agree or not both else "outputs differ") or (fit if fit != NOTHING else "")
+            why = why or (f"CS and ME {pair['apart']:.2g} standard errors apart" if compared and not alike else "")
             if why:
-                row[6].setdefault(why.split("\n")[0][:110], path.stem)
-            print(path.stem, kind, theirs.get("error", "ok")[:60], ours.get("error", "ok")[:90], agree, fit, sep=" | ",
+                row[9].setdefault(why.split("\n")[0][:110], path.stem)
+            print(path.stem, kind, theirs.get("error", "ok")[:60], ours.get("error", "ok")[:90], agree, fit, pair, sep=" | ",
                   flush=True)
     lines = []
-    for (tool, version, kind), (tried, fmpy, ours, both, agree, fit, why) in sorted(counts.items()):
+    for (tool, version, kind), (tried, fmpy, ours, both, agree, fit, nothing, compared, alike, why) in sorted(counts.items()):
         notes = "; ".join(f"{name}: {text}" for text, name in why.items()).replace("|", "/")
-        lines.append(f"| {tool} | {version} | {kind} | {tried} | {fmpy} | {ours} | {agree} of {both} | {fit} | {notes} |")
+        lines.append(f"| {tool} | {version} | {kind} | {tried} | {fmpy} | {ours} | {agree} of {both} | {fit} | "
+                     f"{nothing} | {f'{alike} of {compared}' if compared else ''} | {notes} |")
     return "\n".join(lines) + "\n"
 
 
@@ -218,12 +281,12 @@ def main() -> None:
     if given.trial:
         who, kind, path = given.trial
         try:
-            found = (by_fmpy if who == "fmpy" else by_dynident)(Path(path), kind)
+            found = {"fmpy": by_fmpy, "dynident": by_dynident, "both": by_both}[who](Path(path), kind)
         except Exception as error:  # whatever an FMU does to a reader is a row of the table
             found = {"error": f"{type(error).__name__}: {error}"}
         print(f"\n{MARK}{json.dumps(found)}", flush=True)
         os._exit(0)  # no code of the FMU at the end
-    text = HEAD + rows(sorted(path for folder in given.folders for path in folder.rglob("*.fmu")))
+    text = HEAD.format(limit=LIMIT) + rows(sorted(path for folder in given.folders for path in folder.rglob("*.fmu")))
     if given.out:
         given.out.write_text(text)
     else:

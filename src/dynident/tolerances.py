@@ -9,6 +9,8 @@ Sections follow the rooms; a threshold that must differ from another of its kind
 
 STEP_TOLERANCE = 1e-5  # standard errors; a remaining step this short is none
 STATIC_STEP_TOLERANCE = 1e-9  # standard errors; the same for models without states, whose certified answers have more digits
+HIDDEN_STEP = 2.0  # times the noise floor, where no step helps: one that is longer would gain more than three deviations of
+# what the simulation's noise adds to the difference of two costs, and would have been seen to
 STALLED_STEP_TOLERANCE = 1e-3  # standard errors; the same where no step helps any more: no printed digit depends on it
 COST_ROUNDING = 1e-13  # relative; differences of the cost below this are noise of the arithmetic
 RESIDUAL_ROUNDING = 1e-12  # of the data, or of a signal's std; a fit with residuals that small is exact in double precision

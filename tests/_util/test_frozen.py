@@ -5,8 +5,7 @@ from inspect import signature
 
 import pytest
 
-from dynident._util.data_classes import changed
-from dynident._util.frozen import frozen
+from dynident._util.frozen import changed, frozen
 
 
 def made_by(decorate):

@@ -37,6 +37,20 @@ def test_the_products_that_a_building_tells_are_named(kind):
 
 
 @WAYS
+def test_check_names_them_before_any_fit(kind):
+    found = di.check(problem(kind))
+    assert not found.ok
+    assert "R1, R2, C: only R1*C and R2*C are determined" in str(found)
+    assert di.check(problem(kind, ("R1", "R2"))).ok
+
+
+@WAYS
+def test_shooting_names_them_too(kind):
+    found = di.identify(problem(kind), di.single_shooting(), progress=False)
+    assert found.uncertainty.combinations == ("only R1*C and R2*C are determined",)
+
+
+@WAYS
 def test_nothing_is_called_undetermined_that_is_not(kind):
     found = di.identify(problem(kind, ("R1", "R2")), di.least_squares(), progress=False)
     assert found.uncertainty.combinations == () and found.converged
@@ -62,8 +76,9 @@ def test_a_direction_that_is_weak_but_seen_is_no_null_direction():
 
 
 @WAYS
-def test_profiles_run_on_an_fmu(kind):
-    found = di.identify(problem(kind, ("R1", "R2")), di.least_squares(), progress=False)
+@pytest.mark.parametrize("method", [di.least_squares(), di.multiple_shooting(segments=4)], ids=["whole", "segments"])
+def test_profiles_run_on_an_fmu(kind, method):
+    found = di.identify(problem(kind, ("R1", "R2")), method, progress=False)
     profile = di.profile(found, ["R1"])
     low, high = profile.interval("R1")
     assert low < TRUE["R1"] < high

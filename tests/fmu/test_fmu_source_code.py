@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import zipfile
 
 import numpy as np
@@ -42,6 +43,60 @@ def test_source_code_is_built_and_simulates_as_the_library_does(tmp_path, versio
     assert model.kind == kind and "built here from its source code" in str(model)
     found = [di.simulate(m, {}, EXPERIMENT).outputs["y"] for m in (model, di.FmuModel(exported(version=version), kind=kind))]
     assert np.allclose(*found, rtol=0, atol=1e-9)  # another compiler's options may round otherwise
+
+
+@pytest.fixture
+def own_cache(tmp_path, monkeypatch):
+    """A cache of this test alone, and the compilations that were asked for."""
+    from dynident.codegen import compiler
+    from dynident.fmu import source_code
+
+    folder, asked, run = tmp_path / "cache", [], source_code.run_compiler
+    monkeypatch.setenv("DYNIDENT_CACHE", str(folder))
+    monkeypatch.setattr(compiler, "_own_folder", [])
+    monkeypatch.setattr(source_code, "run_compiler", lambda *told: (asked.append(told), run(*told))[1])
+    return folder, asked
+
+
+def simulated_anew(folder, number):
+    """The same source code in another archive, which is unpacked anew."""
+    own = folder / str(number)
+    own.mkdir()
+    path = bare(own)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("documentation/number.txt", str(number))
+    return di.simulate(di.FmuModel(path, trusted=True), {}, EXPERIMENT).outputs["y"]
+
+
+def test_source_code_is_compiled_once_for_all_runs(tmp_path, own_cache):
+    _, compiled = own_cache
+    first, second = (simulated_anew(tmp_path, k) for k in range(2))
+    assert len(compiled) == 1 and first.tobytes() == second.tobytes()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="owners and modes of POSIX")
+@pytest.mark.parametrize("change", ["content", "mode", "folder"])
+def test_a_library_that_somebody_else_may_have_written_is_compiled_anew(tmp_path, own_cache, change):
+    cache, compiled = own_cache
+    simulated_anew(tmp_path, 0)
+    for library in cache.glob("*.so"):
+        if change == "content":
+            library.write_bytes(library.read_bytes() + b"planted")
+        elif change == "mode":
+            library.chmod(0o777)
+    if change == "folder":
+        cache.chmod(0o777)
+    assert np.all(np.isfinite(simulated_anew(tmp_path, 1)))
+    assert len(compiled) == 2
+
+
+def test_other_source_code_is_compiled_for_itself(tmp_path, own_cache):
+    _, compiled = own_cache
+    simulated_anew(tmp_path, 0)
+    changed = tmp_path / "changed"
+    changed.mkdir()
+    di.simulate(di.FmuModel(bare(changed, text=lambda source: source + "\n/* another */\n"), trusted=True), {}, EXPERIMENT)
+    assert len(compiled) == 2
 
 
 def test_a_build_description_is_followed(tmp_path):

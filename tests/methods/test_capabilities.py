@@ -143,6 +143,12 @@ def test_only_least_squares_takes_a_model_without_equations_and_the_ladder_that_
         "automatic", "least_squares"]
 
 
+def test_methods_that_begin_simulations_with_states_of_their_own_take_fmus_whose_state_can_be_set():
+    """Tried on FMUs in tests/fmu/test_fmu_states.py."""
+    assert [kind for kind in KINDS if method_class(kind)().capabilities.settable_states is Support.YES] == [
+        "automatic", "single_shooting", "multiple_shooting", "least_squares", "kalman", "moving_horizon"]
+
+
 def test_what_is_ignored_changes_nothing():
     bounds = [di.identify(asked("set_membership"), di.set_membership(), progress=False).uncertainty.interval("a")
               for asked in (problem, WITH["priors"])]
@@ -150,7 +156,7 @@ def test_what_is_ignored_changes_nothing():
 
 
 def test_every_feature_is_tried():
-    assert set(FEATURES) == {*WITH, "black_boxes", "robust_losses"}
+    assert set(FEATURES) == {*WITH, "black_boxes", "settable_states", "robust_losses"}
 
 
 def test_multistart_takes_what_its_method_takes():

@@ -153,3 +153,10 @@ def test_part_of_a_record():
     assert run.window(0, 2).initial == {"x": 0.0}
     with pytest.raises(di.ProblemError, match="no sample lies between 7 and 9; the record runs from 0 to 4"):
         run.window(7, 9)
+
+
+def test_parts_of_one_record_stand_in_one_problem_by_names_of_their_own():
+    run = di.Experiment(np.arange(6.0), outputs={"x": np.exp(-np.arange(6.0))}, name="run")
+    parts = [run.window(t, t + 2, name=f"{t} s") for t in (0, 3)]
+    assert [part.name for part in parts] == ["0 s", "3 s"] and run.window(0, 2).name == "run"
+    assert [list(part.time) for part in parts] == [[0, 1, 2], [3, 4, 5]]

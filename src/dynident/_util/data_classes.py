@@ -1,16 +1,15 @@
-"""Data classes: what all of them share: a short repr, never more than a screen; a table of pandas; a quick changed copy."""
+"""Data classes: what all of them share: a short repr, never more than a screen, and a table of pandas."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from dynident.errors import NotSupported
 
-T = TypeVar("T")
 MOST_LINES = 30
 LONGEST_PART = 60  # characters of one field
 
@@ -44,13 +43,6 @@ def _short(value: Any) -> str:
 def _listed(brackets: str, parts: list[str]) -> str:
     text = ", ".join(parts)
     return f"{brackets[0]}{text}{brackets[1]}" if len(text) <= 2 * LONGEST_PART else f"<{len(parts)} entries>"
-
-
-def changed(value: T, **fields: Any) -> T:
-    """For states that change many times in a small fit; the class must have neither `__post_init__` nor cached properties."""
-    copy = object.__new__(type(value))
-    vars(copy).update(vars(value), **fields)
-    return copy
 
 
 def data_frame(rows: Mapping[str, Mapping[str, Any]]) -> Any:

@@ -39,3 +39,13 @@ def _value(field: Field[Any]) -> str:
     if field.default_factory is MISSING:
         return field.name
     return f"_factory_{field.name}() if {field.name} is _factory_{field.name} else {field.name}"
+
+
+def changed(value: T, **fields: Any) -> T:
+    """A changed copy, several times as fast as by `dataclasses.replace`.
+
+    For states that change many times in a small fit; the class must have neither `__post_init__` nor cached properties.
+    """
+    copy = object.__new__(type(value))
+    vars(copy).update(vars(value), **fields)
+    return copy

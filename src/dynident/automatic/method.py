@@ -86,8 +86,8 @@ class Automatic(Method):
     def capabilities(self) -> Capabilities:
         if self.method is not None:
             return self.method.capabilities
-        return Capabilities(black_boxes=Support.YES, hybrid_models=Support.YES, models_without_states=Support.YES,
-                            dead_times=Support.YES, discrete_time=Support.YES,
+        return Capabilities(black_boxes=Support.YES, settable_states=Support.YES, hybrid_models=Support.YES,
+                            models_without_states=Support.YES, dead_times=Support.YES, discrete_time=Support.YES,
                             constraints=Support.YES, state_bounds=Support.YES,  # by the method that suits the problem
                             process_noise=Support.YES, input_noise=Support.YES, filtered_outputs=Support.YES,
                             noise_formulas=Support.YES, **CONDITIONS)

@@ -68,8 +68,8 @@ class LeastSquares(Method):
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(black_boxes=Support.YES, hybrid_models=Support.YES, models_without_states=Support.YES,
-                            dead_times=Support.YES, discrete_time=Support.YES,
+        return Capabilities(black_boxes=Support.YES, settable_states=Support.YES, hybrid_models=Support.YES,
+                            models_without_states=Support.YES, dead_times=Support.YES, discrete_time=Support.YES,
                             constraints=Support.YES, robust_losses=Support.YES, filtered_outputs=Support.YES, **CONDITIONS,
                             instead={"state_bounds": "full_discretization() on equations, which hands them to Ipopt"})
 
@@ -106,10 +106,10 @@ def _refuse_open_bounds(problem: Problem) -> None:
         raise ProblemError(f"A search needs bounds on both sides; give lower and upper for {', '.join(open_ended)}.")
 
 
-def linearize_by_differences(problem: Problem) -> ResidualJacobian:
-    """Residuals and their differences at the start values."""
+def linearize_by_differences(problem: Problem) -> tuple[BlackBoxProblem, ResidualJacobian]:
+    """The finite problem of simulations, and its residuals and their differences at the start values."""
     try:
         finite = BlackBoxTranscription.of(LeastSquares(), problem).at_start()
-        return finite.linearization(finite.start())
+        return finite, finite.linearization(finite.start())
     except SimulationDiverged as bad:
         raise ProblemError(f"At the start values {bad}. Choose other start values.") from None

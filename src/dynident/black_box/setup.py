@@ -47,6 +47,7 @@ class BlackBoxProblem:
     """
 
     jacobian_is_cheap = False
+    notes = ()  # of all rounds together, at their end
 
     def __init__(self, problem: Problem, cache: EvaluationCache, substeps: int, std: Mapping[str, float],
                  loss: str = "squared", start_values: Sequence[float] | np.ndarray | None = None):
@@ -66,6 +67,10 @@ class BlackBoxProblem:
     def with_substeps(self, substeps: int) -> BlackBoxProblem:
         """The same problem with other steps between the samples."""
         return BlackBoxProblem(self.problem, self.cache, substeps, self.std, self.loss, self.start_values)
+
+    def whole_records(self) -> BlackBoxProblem:
+        """Itself: nothing is cut."""
+        return self
 
     def with_bounds(self, lower: np.ndarray, upper: np.ndarray) -> BlackBoxProblem:
         """The same problem within other bounds, in solver coordinates; what was simulated serves both."""

@@ -182,6 +182,20 @@ def load_library(key: str, source: Callable[[], str], more_flags: Flags = ()) ->
     return library
 
 
+def cached_build(key: str, cc: str, build: Callable[[Path], None]) -> Path:
+    """A library that `build` writes to the path it is given, from the cache where it is there; by the rules of all that is
+    kept here. `key` must determine it together with the compiler. What `build` raises goes through."""
+    digest = _digest(key, cc, ())
+    for folder in [*_own_folder] if _cache_fault(cache_folder()) else [cache_folder(), *_own_folder]:
+        if (found := _kept_path(folder, digest)) is not None:
+            return found
+    target = _writable_cache()
+    with tempfile.TemporaryDirectory(dir=target) as name:
+        made = Path(name, f"library{library_suffix()}")
+        build(made)
+        return _store(made, Path(name, "note.txt"), digest, target)
+
+
 def _digest(key: str, cc: str, more_flags: Flags) -> str:
     chosen = (more_flags.__name__,) if callable(more_flags) else more_flags
     words = (key, cc, _version(cc), _machine(), *_flags(chosen), *LINK)
@@ -189,6 +203,15 @@ def _digest(key: str, cc: str, more_flags: Flags) -> str:
 
 
 def _kept(folder: Path, digest: str) -> ctypes.CDLL | None:
+    """The library in a cache, opened; None where there is none that can be."""
+    try:
+        path = _kept_path(folder, digest)
+        return None if path is None else _opened(str(path))
+    except OSError:
+        return None
+
+
+def _kept_path(folder: Path, digest: str) -> Path | None:
     """The library in a cache, or None where it is not there or not what it was when it was written."""
     try:
         note = Path(folder, f"{digest}.txt")
@@ -196,7 +219,7 @@ def _kept(folder: Path, digest: str) -> ctypes.CDLL | None:
         path = Path(folder, f"{content}{library_suffix()}")
         if path.parent != folder or open_to_others(note) or open_to_others(path) or _content(path) != content:
             return None
-        return _opened(str(path))
+        return path
     except (OSError, UnicodeDecodeError, ValueError):
         return None
 
@@ -228,13 +251,20 @@ def _made(cc: str, text: str, digest: str, target: Path, more_flags: tuple[str, 
         failure = _failure(cc, source, made, COMPILE_LIMIT, more_flags)
         if failure:
             return None, failure
-        content = _content(made)
-        note.write_text(content)
-        for file in (made, note):
-            file.chmod(0o700)  # whatever the umask lets others do
-        os.replace(made, target / f"{content}{library_suffix()}")
-        os.replace(note, target / f"{digest}.txt")
-    return _opened(str(target / f"{content}{library_suffix()}")), ""
+        stored = _store(made, note, digest, target)
+    return _opened(str(stored)), ""
+
+
+def _store(made: Path, note: Path, digest: str, target: Path) -> Path:
+    """A new library into the cache, under the hash of its content, and the note that says which it is."""
+    content = _content(made)
+    note.write_text(content)
+    for file in (made, note):
+        file.chmod(0o700)  # whatever the umask lets others do
+    stored = target / f"{content}{library_suffix()}"
+    os.replace(made, stored)
+    os.replace(note, target / f"{digest}.txt")
+    return stored
 
 
 def _cache_fault(folder: Path) -> str:

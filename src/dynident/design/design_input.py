@@ -64,7 +64,7 @@ def design_input(known: Problem | Estimate, signal: Signal | Mapping[str, Signal
     sample_time : float, optional
         In the unit of time; that of the last record unless given.
     initial : mapping of str to float, optional
-        Known initial state of the planned record; that of the last record unless given.
+        Known initial state of the planned record, in the units of the model; that of the last record unless given.
     parameters : sequence of str, default ()
         Those of interest; all unless named.
     records : int, default 1
@@ -72,13 +72,13 @@ def design_input(known: Problem | Estimate, signal: Signal | Mapping[str, Signal
     robust : str, default ""
         "average" or "worst" over draws from the present uncertainty or from `box`; "" plans at the nominal values.
     box : mapping of str to (float, float), optional
-        Ranges of parameters for `robust`.
+        Ranges of parameters for `robust`, in their units.
     samples : int, default 8
         Number of draws for `robust`.
     use_records : bool, default True
         Whether the information of the records at hand is added.
     amplitude : mapping of str to float, or float, optional
-        A first magnitude of inputs without a constraint.
+        A first magnitude of inputs without a constraint, in their units.
     mode : str, default ""
         Of a hybrid model, the one to stay in.
     starts : int, default 4

@@ -86,6 +86,8 @@ def fleet(asked: Fleet | str | Path, out: str | Path, executor: Executor | None 
             shared = run.fit_shared() if wanted.shared else shared
         except KeyboardInterrupt:
             stopped = True
+            if isinstance(executor, PoolExecutor):
+                executor.abort()  # what would still be computed is not waited for, and the tables want the processor
         rows = FleetRows(store, wanted.records, shared.reported, shared.estimate)
         write_tables(rows, out)
         result = build_result(wanted, rows, out, shared.estimate, stopped, (*notes, *shared.notes))

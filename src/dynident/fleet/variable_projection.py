@@ -75,7 +75,7 @@ def _residual_jacobian(estimate: Estimate) -> ResidualJacobian:
     if isinstance(problem.model, EquationModel) and not problem.filtered_outputs:
         refit = Refit(estimate, "a fleet with shared parameters")
         return refit.finite.linearization(refit.point)
-    return linearize_by_differences(with_starts(problem, {n: float(estimate.values[n]) for n in problem.names}))
+    return linearize_by_differences(with_starts(problem, {n: float(estimate.values[n]) for n in problem.names}))[1]
 
 
 def _range_basis(J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

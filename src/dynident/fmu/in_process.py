@@ -64,7 +64,10 @@ class InProcessSimulator:
 
     def run(self, values: np.ndarray, inputs: FmuInputs, states: bool = False, directions: Sequence[int] = ()) -> np.ndarray:
         """Outputs, and behind them with `states` the observed states, or with `directions` their derivatives by what is
-        written at these places, (nodes, outputs [+ states, or + columns x outputs])."""
+        written at these places, (nodes, outputs [+ states, or + columns x outputs]); of rows of values one after another,
+        (rows, ...)."""
+        if values.ndim > 1:
+            return np.stack([self.run(row, inputs, states, directions) for row in values])
         if directions:
             return self._simulate_once(values, inputs, False, directions=directions)
         if self.runs == 0:  # on a fresh instance, so there is nothing to doubt
@@ -115,7 +118,8 @@ class InProcessSimulator:
                 along = differentiate_instance(self.instance, references, inputs, directions, outputs)
                 outputs = np.hstack([outputs, along.reshape(inputs.time.size, -1)])
             else:
-                simulate_instance(self.instance, references, inputs, StepSettings.of(self.spec, inputs), outputs)
+                simulate_instance(self.instance, references, inputs, StepSettings.of(self.spec, inputs), outputs,
+                                  np.ascontiguousarray(values[list(places)]) if (places := self.spec.state_places) else None)
             self.instance.terminate()
         except SimulationFailed:
             self.instance.free()  # an instance that has failed is not used again
@@ -172,14 +176,14 @@ def communication_steps(inputs: FmuInputs, settings: StepSettings) -> Communicat
 
 
 def simulate_instance(instance: FmuInstance, references: ValueReferences, inputs: FmuInputs, settings: StepSettings,
-                      outputs: np.ndarray) -> None:
-    """Fill `outputs` (nodes, outputs); raises SimulationFailed."""
+                      outputs: np.ndarray, first_states: np.ndarray | None = None) -> None:
+    """Fill `outputs` (nodes, outputs), by Model Exchange from `first_states` where given; raises SimulationFailed."""
     steps = communication_steps(inputs, settings)
     compiled = None if settings.scheme == "cvodes" and settings.exchange else stepping_library()
     if compiled is not None:
-        failure = simulate_compiled(compiled, instance, references, inputs, steps, settings, outputs)
+        failure = simulate_compiled(compiled, instance, references, inputs, steps, settings, outputs, first_states)
     elif settings.exchange:
-        failure = simulate_exchange(instance, references, inputs, settings, outputs)
+        failure = simulate_exchange(instance, references, inputs, settings, outputs, first_states)
     else:
         failure = simulate_cosimulation(instance, references, inputs, steps, settings, outputs)
     if failure is not None:

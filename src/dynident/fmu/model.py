@@ -45,7 +45,8 @@ class FmuModel:
     outputs : sequence of str, optional
         Variables that are measured; any variable may be one, all declared outputs if left out.
     values : mapping of str to float or str, optional
-        Other variables that are set for good, of any type and causality that may be set; inputs that no record holds, too.
+        Other variables that are set for good, in the units of the FMU, of any type and causality that may be set; inputs that
+        no record holds, too.
     kind : str, default "auto"
         "model_exchange", "co_simulation", or "auto": Model Exchange where offered.
     integrator : str, default "runge_kutta"
@@ -194,8 +195,9 @@ class FmuModel:
 
     # simulation
 
-    def simulator(self, written: Iterable[str]) -> FmuSimulator:
-        """Simulates for values of these parameters and initial states; the others keep the FMU's own values."""
+    def simulator(self, written: Iterable[str], restarts: bool = False) -> FmuSimulator:
+        """Simulates for values of these parameters and initial states; the others keep the FMU's own values. `restarts`: by
+        Model Exchange with exactly these states, whatever initialisation makes of them."""
         names = tuple(written)
         by_place: dict[tuple[str, int, int], str] = {}
         for name in names:
@@ -204,7 +206,7 @@ class FmuModel:
             if other != name:
                 raise ProblemError(f"'{other}' and '{name}' are two names of one variable of {self.path.name}; "
                                    "declare one of them.")
-        return FmuSimulator(self, names)
+        return FmuSimulator(self, names, restarts)
 
     def record_simulator(self, declared: Iterable[str], integrator: str) -> FmuRecordSimulator:
         """Simulates records of a problem that declares these parameters and states; `integrator` may only say what the
@@ -214,7 +216,33 @@ class FmuModel:
                                "FmuModel(..., integrator=...) says.")
         return FmuRecordSimulator(self, declared)
 
-    def simulation_spec(self, written: tuple[str, ...]) -> SimulationSpec:
+    @property
+    def restart_obstacle(self) -> str:
+        """Why a simulation cannot begin with any state at any time; empty where it can."""
+        d, file = self.description, self.path.name
+        if not d.states:
+            return f"{file} names no states" + ("" if "model_exchange" in d.interfaces else "; only Model Exchange has to")
+        exact = {n for n in self.states if self.kind == "model_exchange" or d.variables[n].initial == "exact"}
+        if bad := [n for n in d.states if n not in exact]:
+            return f"state '{bad[0]}' of {file} cannot be set ({len(bad)} of {len(d.states)} states)"
+        memory = [n for n, v in d.variables.items() if v.variability == "discrete" and v.causality in ("local", "output")]
+        return f"{file} remembers more than its states: '{memory[0]}' is discrete" if memory else ""
+
+    @property
+    def shown_states(self) -> Mapping[str, str]:
+        """States that an output is another name of, and that output."""
+        variables = self.description.variables
+        outputs = {variables[n].place: n for n in reversed(self.outputs)}
+        return {n: outputs[variables[n].place] for n in self.states if variables[n].place in outputs}
+
+    def segment_simulator(self, declared: Iterable[str], integrator: str) -> FmuRecordSimulator:
+        """As `record_simulator`, for pieces of records that begin with any state."""
+        if obstacle := self.restart_obstacle:
+            raise NotSupported(f"{obstacle[0].upper()}{obstacle[1:]}.")
+        same = self.record_simulator(declared, integrator)
+        return FmuRecordSimulator(self, same.declared, restarts=True)
+
+    def simulation_spec(self, written: tuple[str, ...], restarts: bool = False) -> SimulationSpec:
         """What a simulation needs to know when these parameters and initial states are written."""
         d = self.description
         interface = d.interfaces[self.kind]
@@ -234,6 +262,7 @@ class FmuModel:
             written=written, variables=variables,
             constants={n: v for n, v in self.values.items() if not isinstance(v, str)},
             texts={n: v for n, v in self.values.items() if isinstance(v, str)},
+            state_places=tuple(written.index(n) for n in d.states) if restarts and self.kind == "model_exchange" else (),
             state_references=tuple(d.variables[n].reference for n in d.states if n in d.variables),
             rate_references=tuple(d.variables[n].reference for n in d.rates if n in d.variables),
             scheme_tolerance=self.options["tolerance"] or CVODE_TOLERANCE, differentiable=self._differentiable(written))

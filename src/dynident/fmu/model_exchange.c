@@ -247,8 +247,19 @@ static int sample(Exchange *m, long long k, int input_events, double *Y, Failure
   return observe(f, m->c, k, Y, bad);
 }
 
-/* The FMU has left initialisation and stands in event mode. scheme: 0 Runge-Kutta, 1 Radau. */
-int dynident_fmu_exchange(const Fmu *f, const Inputs *c, int scheme, int input_events, double *Y, Failure *bad) {
+/* other states than those of initialisation; an FMU whose event indicators they move stands behind its events then */
+static int set_first_states(Exchange *m, const double *first, Failure *bad) {
+  const Fmu *f = m->f;
+  if (!first || !f->states) return 1;
+  memcpy(m->x, first, sizeof(double) * (size_t)f->states);
+  TRY(STATES, ((CallArray)f->set_states)(f->instance, m->x, (size_t)f->states));
+  return !f->indicators || handle_event(m, 1, 0, bad);
+}
+
+/* The FMU has left initialisation and stands in event mode. scheme: 0 Runge-Kutta, 1 Radau. first: the continuous states with
+   which it begins, or 0 for those of initialisation. */
+int dynident_fmu_exchange(const Fmu *f, const Inputs *c, int scheme, int input_events, const double *first, double *Y,
+                          Failure *bad) {
   const size_t n = (size_t)f->states, z = (size_t)f->indicators;
   double *room = calloc(2 * n + (size_t)f->inputs + 2 * z + 8 * n + 4 * n * n + n * n + 8, sizeof(double));
   Exchange m;
@@ -258,7 +269,7 @@ int dynident_fmu_exchange(const Fmu *f, const Inputs *c, int scheme, int input_e
   if (!room) { bad->call = MEMORY; bad->status = 0; return 0; }
   m.f = f; m.c = c; m.k = 0; m.next_event = INFINITY;
   m.x = room; m.x1 = m.x + n; m.u = m.x1 + n; m.z0 = m.u + f->inputs; m.z1 = m.z0 + z; m.w = m.z1 + z;
-  if (!handle_event(&m, 0, 0, bad) || !sample(&m, 0, input_events, Y, bad)) goto out;
+  if (!handle_event(&m, 0, 0, bad) || !set_first_states(&m, first, bad) || !sample(&m, 0, input_events, Y, bad)) goto out;
   for (k = 0; k + 1 < c->nodes; k++) {
     const double h = (c->time[k + 1] - c->time[k]) / c->substeps[k];
     m.k = k;

@@ -161,11 +161,16 @@ class ModelExchange:
 
     # events
 
-    def initial_state(self) -> ExchangeState:
-        """The FMU has left initialisation and stands in event mode."""
+    def initial_state(self, first_states: np.ndarray | None = None) -> ExchangeState:
+        """The FMU has left initialisation and stands in event mode; with other states than those of initialisation."""
         sizes = self.calls.references
         empty = ExchangeState(np.zeros(sizes.states), np.zeros(sizes.indicators), math.inf)
-        return self.handle_event(empty, False, None)
+        state = self.handle_event(empty, False, None)
+        if first_states is None or not sizes.states:
+            return state
+        state = replace(state, x=first_states.copy())
+        self.array(StepCall.STATES, "SetContinuousStates", state.x)
+        return self.handle_event(state, True, None) if sizes.indicators else state
 
     def handle_event(self, state: ExchangeState, enter: bool, u: np.ndarray | None) -> ExchangeState:
         """Event mode: iterate, leave, and read back what has changed."""
@@ -267,13 +272,13 @@ def event_crossed(before: ExchangeState, after: ExchangeState) -> bool:
 
 
 def simulate_exchange(instance: FmuInstance, references: ValueReferences, inputs: FmuInputs, settings: StepSettings,
-                      outputs: np.ndarray) -> StepFailure | None:
+                      outputs: np.ndarray, first_states: np.ndarray | None = None) -> StepFailure | None:
     """Fill `outputs` (nodes, outputs); dynident_fmu_exchange of model_exchange.c."""
     solver = CvodeSolver(instance.spec.scheme_tolerance)
     loop, node = ModelExchange(InstanceCalls(instance, references, inputs), settings, solver), 0
     try:
         with np.errstate(all="ignore"):
-            state = loop.sample(loop.initial_state(), 0, outputs)
+            state = loop.sample(loop.initial_state(first_states), 0, outputs)
             for node in range(1, inputs.time.size):
                 state = loop.sample(loop.through_interval(state, node - 1), node, outputs)
     except StepStopped as end:

@@ -30,7 +30,7 @@ from dynident.fmu.instance import SimulationFailed
 from dynident.fmu.simulation_spec import FmuInputs, SimulationSpec
 
 START_LIMIT = 60.0  # seconds for the process and the FMU's code to be loaded
-INPUTS_KEPT = 32  # records whose inputs the process keeps
+INPUTS_KEPT = 128  # records, and pieces of them, whose inputs the process keeps
 HEAD = struct.Struct("<QQ")  # lengths of the text and of the numbers
 MAX_WARM = 4  # idle processes that are kept
 PARENT_CHECKED = 1.0  # seconds between looks; an FMU that hangs must not outlive the session
@@ -96,7 +96,7 @@ class IsolatedSimulator:
                        [np.ascontiguousarray(values, dtype=float)])
         except OSError:
             raise self._crashed() from None
-        message, arrays = self._receive(self.limit)
+        message, arrays = self._receive(self.limit * max(1, len(np.atleast_2d(values))))
         self._keep_messages(message)
         self.answered += 1
         return arrays[0]

@@ -70,6 +70,7 @@ class SimulationSpec:
     constants: Mapping[str, float]  # set once and for all
     texts: Mapping[str, str]  # likewise
     variables: Mapping[str, FmuVariable]
+    state_places: tuple[int, ...] = ()  # of the continuous states in `written`, where Model Exchange is to begin with them
     state_references: tuple[int, ...] = ()
     rate_references: tuple[int, ...] = ()
     scheme_tolerance: float = CVODE_TOLERANCE  # relative, of the adaptive integrator of Model Exchange

@@ -17,12 +17,13 @@ from dynident.fmu.in_process import InProcessSimulator
 from dynident.fmu.instance import MAX_MESSAGES, SimulationFailed
 from dynident.fmu.process import IsolatedSimulator
 from dynident.fmu.simulation_spec import ALIGNMENTS, FmuInputs, SimulationSpec, equal_steps
-from dynident.tolerances import FMU_TIGHTEST_TOLERANCE
+from dynident.tolerances import FMU_NEWTON_STEP, FMU_TIGHTEST_TOLERANCE
 
 if TYPE_CHECKING:
     from dynident.fmu.model import FmuModel
 
 MAX_QUOTED_MESSAGES = 3  # messages of an FMU in a report; its log keeps them all
+ROUNDING_NOISE = 1e-15  # relative, of fixed steps without an iteration
 TIGHTENING = 0.1  # of a tolerance, to see whether it matters
 MAX_CRASHES = 3  # at different values; then the FMU is called broken
 
@@ -31,16 +32,18 @@ class FmuSimulator:
     """Simulations of one FMU for values of what is `written`; instances and processes are shared through a pool and end
     with it."""
 
-    def __init__(self, model: FmuModel, written: tuple[str, ...]):
-        self.model, self.written = model, written
-        self.pool = SimulatorPool(model.simulation_spec(written), model.options["trusted"], model.options["time_limit"])
+    def __init__(self, model: FmuModel, written: tuple[str, ...], restarts: bool = False):
+        self.model, self.written, self.restarts = model, written, restarts
+        spec = model.simulation_spec(written, restarts)
+        self.pool = SimulatorPool(spec, model.options["trusted"], model.options["time_limit"])
         self._finalizer = weakref.finalize(self, self.pool.close)
 
     def run(self, values: np.ndarray, inputs: FmuInputs, states: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """Outputs (nodes, outputs) and, on request, states (nodes, states); raises SimulationFailed."""
+        """Outputs (nodes, outputs) and, on request, states (nodes, states); of rows of values (rows, ...) one behind the
+        other. Raises SimulationFailed."""
         both = self.pool.run(np.ascontiguousarray(values, dtype=float), inputs, states)
         count = len(self.model.outputs)
-        return both[:, :count], both[:, count:]
+        return both[..., :count], both[..., count:]
 
     def derivatives(self, values: np.ndarray, inputs: FmuInputs, columns: Sequence[int]) -> np.ndarray:
         """Derivatives of the outputs by what is written at these places, (nodes, outputs, columns), by the FMU's own
@@ -66,7 +69,7 @@ class FmuSimulator:
         return (*self.model.notes, *dict.fromkeys(self.pool.notes), *quoted, *more)
 
     def __reduce__(self) -> tuple:
-        return FmuSimulator, (self.model, self.written)
+        return FmuSimulator, (self.model, self.written, self.restarts)
 
 
 class FmuRecordSimulator:
@@ -75,8 +78,9 @@ class FmuRecordSimulator:
     adaptive = False
     thread_safe = True  # each thread has an instance of its own
 
-    def __init__(self, model: FmuModel, declared: Iterable[str], keeps_tolerance: bool | None = None):
-        self.model, self.declared, self.static = model, tuple(declared), model.static
+    def __init__(self, model: FmuModel, declared: Iterable[str], keeps_tolerance: bool | None = None, restarts: bool = False):
+        """`restarts`: it begins with any state at any time."""
+        self.model, self.declared, self.static, self.restarts = model, tuple(declared), model.static, restarts
         given = model.options["tolerance"] is not None
         self.keeps_tolerance = given if keeps_tolerance is None else keeps_tolerance
         exchange, integrator = model.kind == "model_exchange", model.options["integrator"]
@@ -85,11 +89,19 @@ class FmuRecordSimulator:
         self.stiff_alternative = f'FmuModel("{model.path.name}", integrator="radau")' if (
             exchange and integrator == "runge_kutta" and model.description.states) else ""
         self.equal_steps = not exchange and not model.description.interfaces[model.kind].variable_steps
-        named = set(self.declared)
+        named = {*self.declared, *(model.states if restarts else ())}
         self.parameters = np.array([i for i, n in enumerate(model.parameters) if n in named], dtype=int)
         self.initials = np.array([i for i, n in enumerate(model.states) if n in named], dtype=int)
         self.simulator = model.simulator([*(model.parameters[i] for i in self.parameters),
-                                          *(model.states[i] for i in self.initials)])
+                                          *(model.states[i] for i in self.initials)], restarts)
+
+    @property
+    def noise(self) -> float:
+        """Relative error that comes and goes with the values: what is left by the solver, or the rounding of fixed steps."""
+        if self.hidden_solver:
+            return self.model.tolerance
+        left = {"radau": FMU_NEWTON_STEP, "cvodes": self.simulator.spec.scheme_tolerance}
+        return left.get(self.integrator, ROUNDING_NOISE)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -107,6 +119,10 @@ class FmuRecordSimulator:
         except SimulationFailed as error:
             raise _diverged(error) from None
 
+    def run_rows(self, p: np.ndarray, x0: np.ndarray, grid: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Outputs (rows, nodes, outputs) and states for rows of parameters and of first states."""
+        return self.run(p.T, x0.T, grid, True)
+
     def derivatives(self, p: np.ndarray, x0: np.ndarray, grid: Any, by_parameters: np.ndarray, by_initials: np.ndarray
                     ) -> np.ndarray:
         places = [*np.searchsorted(self.parameters, by_parameters),
@@ -122,19 +138,21 @@ class FmuRecordSimulator:
         tighter = TIGHTENING * self.model.tolerance
         if not self.hidden_solver or tighter < FMU_TIGHTEST_TOLERANCE:
             return None
-        return FmuRecordSimulator(self.model.with_options(tolerance=tighter), self.declared, self.keeps_tolerance)
+        return FmuRecordSimulator(self.model.with_options(tolerance=tighter), self.declared, self.keeps_tolerance,
+                                  self.restarts)
 
     def with_visible_solver(self) -> FmuRecordSimulator | None:
         d = self.model.description
         if not self.hidden_solver or "model_exchange" not in d.interfaces or "model_exchange" in d.missing:
             return None
-        return FmuRecordSimulator(self.model.with_options(kind="model_exchange", alignment=ALIGNMENTS[0]), self.declared)
+        return FmuRecordSimulator(self.model.with_options(kind="model_exchange", alignment=ALIGNMENTS[0]), self.declared,
+                                  restarts=self.restarts)
 
     def modes(self, p: np.ndarray, x0: np.ndarray, grid: Any) -> np.ndarray | None:
         return None
 
     def _written(self, p: np.ndarray, x0: np.ndarray) -> np.ndarray:
-        return np.concatenate([p[self.parameters], x0[self.initials]])
+        return np.concatenate([p[self.parameters], x0[self.initials]]).T
 
     def _unequal_samples(self, time: np.ndarray) -> str:
         gaps, others = np.diff(time), [k.replace("_", " ") for k in self.model.description.interfaces if k != self.model.kind]
@@ -143,14 +161,14 @@ class FmuRecordSimulator:
                 f"distances are {np.min(gaps):g} to {np.max(gaps):g}. Bring the record to equal distances, or {way}.")
 
     def __reduce__(self) -> tuple:
-        return _same_simulator, (json.dumps(self.model.identity()), self.declared)
+        return _same_simulator, (json.dumps(self.model.identity()), self.declared, self.restarts)
 
 
 @functools.lru_cache(maxsize=8)  # a process opens the same FMU once
-def _same_simulator(identity: str, declared: tuple[str, ...]) -> FmuRecordSimulator:
+def _same_simulator(identity: str, declared: tuple[str, ...], restarts: bool) -> FmuRecordSimulator:
     from dynident.fmu.model import same_model
 
-    return FmuRecordSimulator(same_model(*json.loads(identity)), declared)
+    return FmuRecordSimulator(same_model(*json.loads(identity)), declared, restarts=restarts)
 
 
 def _diverged(error: SimulationFailed) -> SimulationDiverged:

@@ -6,13 +6,16 @@ FMI 2.0 lists the files in the model description, FMI 3.0 in sources/buildDescri
 
 from __future__ import annotations
 
+import hashlib
+import shutil
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path, PurePosixPath
 from typing import Any
 from xml.etree import ElementTree as xml
 
 from dynident._util.operating_system import library_flags, link_flags
-from dynident.codegen.compiler import compiler
+from dynident.codegen.compiler import cached_build, compiler
 from dynident.codegen.compiler_process import run_compiler
 from dynident.errors import NotSupported, ProblemError
 from dynident.fmu.archive import entry_names, platform_folders, xml_text
@@ -70,7 +73,8 @@ def _definition(element: xml.Element) -> str:
 
 
 def compile_sources(folder: Path, plan: BuildPlan, file: str) -> None:
-    """The library in the unpacked FMU, made once; raises NotSupported with what the compiler says."""
+    """The library in the unpacked FMU, made once and kept by the content of its sources, as compiled kernels are; raises
+    NotSupported with what the compiler says."""
     target = folder / plan.library
     if target.exists():
         return
@@ -83,8 +87,23 @@ def compile_sources(folder: Path, plan: BuildPlan, file: str) -> None:
     if outside:
         raise ProblemError(f"{file}: its source code refers to '{outside[0]}', outside of the archive; it is refused.")
     sources = folder / "sources"
+    key = f"source code of an FMU {_digest(sources)} {plan} {FLAGS} headers of {version('fmpy')}"
+    kept = cached_build(key, working, lambda made: _compile(sources, plan, file, working, made))
     target.parent.mkdir(parents=True, exist_ok=True)
-    made = target.with_name(f".{target.name}")
+    shutil.copyfile(kept, aside := target.with_name(f".{target.name}"))
+    aside.replace(target)
+
+
+def _digest(sources: Path) -> str:
+    """Of all files below a folder, by name and content: what is compiled, and what that includes."""
+    digest = hashlib.sha256()
+    for path in sorted(p for p in sources.rglob("*") if p.is_file()):
+        content = path.read_bytes()
+        digest.update(f"{path.relative_to(sources).as_posix()}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()
+
+
+def _compile(sources: Path, plan: BuildPlan, file: str, working: str, made: Path) -> None:
     include = [f"-I{sources}", *(f"-I{sources / n}" for n in plan.include_folders), f"-I{_headers()}"]
     command = [working, *FLAGS, *link_flags(), *include, *(f"-D{d}" for d in plan.definitions),
                *(str(sources / f) for f in plan.files), "-o", str(made), *(f"-l{n}" for n in plan.external), "-lm"]
@@ -92,7 +111,6 @@ def compile_sources(folder: Path, plan: BuildPlan, file: str) -> None:
     if failure or not made.exists():
         raise NotSupported(f"The source code of {file} cannot be compiled here: {failure or 'nothing was written'}. Export it "
                            "with a library for this platform.")
-    made.replace(target)
 
 
 def _headers() -> Path:

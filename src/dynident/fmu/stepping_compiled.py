@@ -90,7 +90,7 @@ def _library() -> ctypes.CDLL | None:
     if library is not None:
         pointer, real, number = ctypes.c_void_p, ctypes.c_double, ctypes.c_int
         library.dynident_fmu_cosimulate.argtypes = [pointer, pointer, real, real, number, real, pointer, pointer]
-        library.dynident_fmu_exchange.argtypes = [pointer, pointer, number, number, pointer, pointer]
+        library.dynident_fmu_exchange.argtypes = [pointer, pointer, number, number, pointer, pointer, pointer]
         library.dynident_fmu_directional.argtypes = [pointer] * 6
         library.dynident_fmu_log.restype = ctypes.c_char_p
         library.dynident_fmu_log_clear.restype = None
@@ -131,14 +131,15 @@ class _CDirections(ctypes.Structure):
 
 
 def simulate_compiled(compiled: ctypes.CDLL, instance: FmuInstance, references: ValueReferences, inputs: FmuInputs,
-                      steps: CommunicationSteps, settings: StepSettings, outputs: np.ndarray) -> StepFailure | None:
-    """Fill `outputs` (nodes, outputs)."""
+                      steps: CommunicationSteps, settings: StepSettings, outputs: np.ndarray,
+                      first_states: np.ndarray | None = None) -> StepFailure | None:
+    """Fill `outputs` (nodes, outputs); by Model Exchange from `first_states` where they are given."""
     fmu, path, _alive = _structures(instance, references, inputs, steps.counts, settings.exchange)
     bad = np.zeros(3, np.int64)
     if settings.exchange:
         good = compiled.dynident_fmu_exchange(
             ctypes.addressof(fmu), ctypes.addressof(path), SCHEMES.index(settings.scheme), int(settings.input_events),
-            outputs.ctypes.data, bad.ctypes.data)
+            None if first_states is None else first_states.ctypes.data, outputs.ctypes.data, bad.ctypes.data)
     else:
         good = compiled.dynident_fmu_cosimulate(
             ctypes.addressof(fmu), ctypes.addressof(path), steps.settle_first, steps.settle, int(settings.input_at_end),

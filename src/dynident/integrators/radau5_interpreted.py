@@ -1,4 +1,5 @@
-"""Radau 5 interpreted: `radau5.c` in Python, for computers without a C compiler; the same steps and formulas."""
+"""Radau 5 interpreted: `radau5.c` in Python, for computers without a C compiler; the same steps, formulas and step size
+control (Gustafsson)."""
 
 from __future__ import annotations
 

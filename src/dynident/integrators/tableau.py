@@ -1,7 +1,7 @@
 """Tableau: a scheme as numbers. Where does a step ask for rates, and how do its stages and its end combine them?
 
 A scheme is a formula (`scheme.py`). Here it is followed once with symbols for the rates, which gives the weights of all its
-combinations: those of Butcher's tableau, and the same for schemes that treat positions and velocities each in their own way.
+combinations: those of the Butcher tableau, and the same for schemes that treat positions and velocities each in their own way.
 `stages.c` is the step; what stands here is printed in front of it.
 """
 

@@ -126,10 +126,10 @@ class FilterBackend(Protocol):
 
 
 def backend_for(setup: FilterSetup) -> FilterBackend:
-    """The fastest backend that this machine can have."""
+    """The fastest backend that this machine can have; a model without equations has no compiled one."""
     from dynident.kalman.compiled_filter import CompiledFilter, library_for
 
-    library = library_for(setup)
+    library = library_for(setup) if setup.simulated is None else None
     return interpreted_backend(setup) if library is None else CompiledFilter(setup, library)
 
 

@@ -20,6 +20,7 @@ from dynident.kalman.compiled_filter import compile_time_sizes, filter_text, mem
 from dynident.kalman.likelihood import estimate_noise
 from dynident.kalman.method import FilterMethod
 from dynident.kalman.setup import FilterSetup, build_setup
+from dynident.models.equations import EquationModel
 
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 
@@ -79,6 +80,9 @@ def export_filter(estimate: Estimate, folder: str | Path, name: str = "filter", 
     if not isinstance(estimate.method, FilterMethod):
         raise NotSupported("Only a result of kalman() or moving_horizon() holds a filter to export. Fit with one of "
                            "them.")
+    if not isinstance(estimate.problem.model, EquationModel):
+        kind = type(estimate.problem.model).__name__
+        raise NotSupported(f"A filter is written as C from equations, and a {kind} shows none.")
     setup, _ = estimate_noise(build_setup(estimate.method, estimate.problem))
     return write_filter(_start_warm(setup, estimate) if warm else setup, folder, name)
 

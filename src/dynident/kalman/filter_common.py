@@ -12,6 +12,7 @@ import numpy as np
 from dynident.kalman.backend import NOT_FINITE, NOT_POSITIVE, FilterLayout
 from dynident.kalman.model_functions import functions_with_jacobians
 from dynident.kalman.setup import FilterSetup
+from dynident.kalman.simulated_functions import SimulatedFunctions
 from dynident.tolerances import COVARIANCE_NEGATIVE_PIVOT, COVARIANCE_PIVOT
 
 STEP_COUNT_ROUNDING = 1e-6  # of a step: an interval longer by this needs no step more
@@ -26,6 +27,29 @@ class FilterFault(Exception):
 
 
 @dataclass(frozen=True, eq=False)
+class SymbolicFunctions:
+    """Step and measurement function of equations, with exact Jacobians; `SimulatedFunctions` are those of a model without."""
+
+    next: ca.Function  # (t, h, a, u0, u1, p) -> next states, Jacobian
+    output: ca.Function  # (t, a, u, p) -> outputs, Jacobian
+
+    def step(self, t: float, h: float, a: np.ndarray, u0: np.ndarray, u1: np.ndarray, p: np.ndarray
+             ) -> tuple[np.ndarray, np.ndarray]:
+        after, F = (np.asarray(v) for v in self.next(t, h, a, u0, u1, p))
+        return after.ravel(), F
+
+    def outputs(self, t: float, a: np.ndarray, u: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        y, H = (np.asarray(v) for v in self.output(t, a, u, p))
+        return y.ravel(), H
+
+    def moved(self, t: float, h: float, points: np.ndarray, u0: np.ndarray, u1: np.ndarray, p: np.ndarray) -> np.ndarray:
+        return np.array([self.step(t, h, point, u0, u1, p)[0] for point in points])
+
+    def measured(self, t: float, points: np.ndarray, u: np.ndarray, p: np.ndarray) -> np.ndarray:
+        return np.array([self.outputs(t, point, u, p)[0] for point in points])
+
+
+@dataclass(frozen=True, eq=False)
 class FilterModel:
     """What a filter is told once: step and measurement function with their Jacobians, and settings."""
 
@@ -33,14 +57,13 @@ class FilterModel:
     layout: FilterLayout
     settings: Mapping[str, Any]
     first_order_hold: np.ndarray
-    next: ca.Function  # (t, h, a, u0, u1, p) -> next states, Jacobian
-    output: ca.Function  # (t, a, u, p) -> outputs, Jacobian
+    functions: SymbolicFunctions | SimulatedFunctions
 
     @classmethod
     def of(cls, setup: FilterSetup) -> FilterModel:
         settings = setup.settings()
-        return cls(setup, FilterLayout(setup), settings, settings["first_order_hold"],
-                   *functions_with_jacobians(setup.augmented, setup.integrator))
+        functions = setup.simulated or SymbolicFunctions(*functions_with_jacobians(setup.augmented, setup.integrator))
+        return cls(setup, FilterLayout(setup), settings, settings["first_order_hold"], functions)
 
     def with_hold(self, first_order_hold: np.ndarray) -> FilterModel:
         """The same with inputs that move in another way between samples."""
@@ -58,14 +81,22 @@ class FilterModel:
 
     def step(self, t: float, h: float, a: np.ndarray, u0: np.ndarray, u1: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The augmented state one step later, and its transition matrix; parameters stand still."""
-        after, F = (np.asarray(v) for v in self.next(t, h, a, u0, u1, self.settings["p"]))
+        after, F = self.functions.step(t, h, a, u0, u1, self.settings["p"])
         nx = self.layout.nx
-        return np.concatenate([after.ravel(), a[nx:]]), np.vstack([F, np.eye(self.layout.n)[nx:]])
+        return np.concatenate([after, a[nx:]]), np.vstack([F, np.eye(self.layout.n)[nx:]])
+
+    def step_points(self, t: float, h: float, points: np.ndarray, u0: np.ndarray, u1: np.ndarray) -> np.ndarray:
+        """Several augmented states one step later, (points, size)."""
+        after = self.functions.moved(t, h, points, u0, u1, self.settings["p"])
+        return np.hstack([after, points[:, self.layout.nx:]])
 
     def outputs(self, t: float, a: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The outputs, and their Jacobian (outputs, size)."""
-        y, H = (np.asarray(v) for v in self.output(t, a, u, self.settings["p"]))
-        return y.ravel(), H
+        return self.functions.outputs(t, a, u, self.settings["p"])
+
+    def output_points(self, t: float, points: np.ndarray, u: np.ndarray) -> np.ndarray:
+        """The outputs at several augmented states, (points, outputs)."""
+        return self.functions.measured(t, points, u, self.settings["p"])
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Extended and iterated Kalman filter in NumPy, one sample at a time; the twin of filter_extended.c."""
+"""Extended Kalman filter and iterated Kalman filter in NumPy, one sample at a time; the twin of filter_extended.c."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def predict(model: FilterModel, state: FilterState, t: float, u: np.ndarray) -> 
     n, nx, noise = model.layout.n, model.layout.nx, np.zeros(model.layout.n)
     points, L = draw_sigma_points(state.x, state.P)
     for begin, h, u0, u1, q in model.substeps(state.t, t, state.u, u):
-        points = np.array([model.step(begin, h, point, u0, u1)[0] for point in points])
+        points = model.step_points(begin, h, points, u0, u1)
         noise = noise + q
     mean = points[1:].mean(axis=0)
     A = statistical_linearization(L, points[1:n + 1, :nx], points[n + 1:, :nx])
@@ -79,7 +79,7 @@ def _correct(model: FilterModel, x: np.ndarray, P: np.ndarray, t: float, u: np.n
     """The predicted outputs, and all measurements of a sample together."""
     points, L = draw_sigma_points(x, P)
     n, ny, gate = len(x), len(y), model.settings["gate"]
-    Y = np.array([model.outputs(t, point, u)[0] for point in points])
+    Y = model.output_points(t, points, u)
     mean = Y[1:].mean(axis=0)
     S = point_covariance(Y - mean) + np.diag(r)
     measured = np.isfinite(y)

@@ -41,7 +41,8 @@ class InterpretedFilter:
 
     def filter_record(self, memory: np.ndarray, record: FilterExperiment, for_smoother: bool = False) -> FilteredSamples:
         method = self.setup.method
-        if method.filter in ("extended", "iterated") and method.covariance_update != "square_root" and not for_smoother:
+        symbolic = self.setup.simulated is None and not for_smoother
+        if symbolic and method.filter in ("extended", "iterated") and method.covariance_update != "square_root":
             samples, state = self.record_loop.run(FilterState.from_array(self.layout, memory), record)
             return FilteredSamples(samples, None, state.to_array())
         model, state = self.model.with_hold(record.first_order_hold), self._state(memory)

@@ -101,13 +101,15 @@ integrator_option = partial(
     '"auto" takes runge_kutta, or rosenbrock where the model is stiff.', explicit_integrator)
 substeps_option = partial(option, 1, "Steps of the integrator between two samples.", whole_number(1))
 process_noise_option = partial(
-    option, None, 'By state or parameter the standard deviation that it adds, or "estimate"; what is not named has none. '
+    option, None, 'By state or parameter the standard deviation that it adds, in its unit, or "estimate"; what is not named '
+    'has none. '
     "None: what the problem states, else those of the velocities (of all states where there are none) are estimated.",
     noise_levels,
     keep_empty=True)  # an empty table is said: there is none
 process_noise_unit_option = partial(
     option, "second", 'Whether process noise is added in one "second" or in one "sample".', one_of(PROCESS_NOISE_UNITS))
-initial_std_option = partial(option, dict, "By name; else from the prior, the bounds or the start value.", standard_deviations)
+initial_std_option = partial(
+    option, dict, "By name, in its unit; else from the prior, the bounds or the start value.", standard_deviations)
 covariance_update_option = partial(
     option, "joseph", '"joseph" (Joseph form), "square_root" (square-root filter) or "plain".', one_of(COVARIANCE_UPDATES))
 passes_option = partial(
@@ -137,7 +139,8 @@ class FilterMethod(Method):
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(process_noise=Support.YES, nonlinear_algebraic_variables=Support.NO)
+        return Capabilities(process_noise=Support.YES, nonlinear_algebraic_variables=Support.NO,
+                            settable_states=Support.YES)
 
     @property
     def chooses_integrator(self) -> bool:
@@ -165,7 +168,7 @@ class FilterMethod(Method):
 
         began, compiled = time.perf_counter(), compiler.seconds_compiling
         setup = build_setup(self, problem)
-        may_be_stiff = self.chooses_integrator and not setup.integrator.linearly_implicit
+        may_be_stiff = self.chooses_integrator and not setup.integrator.linearly_implicit and setup.simulated is None
         setup, remarks = estimate_noise(setup, report)
         remarks = (*filter(None, [setup.step_note]), *remarks)
         backend = backend_for(setup)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import casadi as ca
@@ -15,12 +15,14 @@ from dynident.kalman.backend import FilterBackend, FilterStopped, backend_for
 from dynident.kalman.model_functions import measurement_function, next_states, symbols
 from dynident.kalman.run import FilterPass, run_pass
 from dynident.kalman.setup import FilterSetup
+from dynident.kalman.simulated_functions import SimulatedFunctions
 from dynident.methods.build_estimate import as_sentence, build_estimate, trajectories_from
 from dynident.models.augmented import ParameterTransform
 from dynident.problem.problem import given_std
 from dynident.solvers.solver_result import Iteration
 from dynident.status import Status, StatusCode
 from dynident.tolerances import FILTER_BOUND_ROUNDING, STEP_HALVING_SHIFT, UNSTABLE_GROWTH
+from dynident.transcription.simulators import segment_notes
 
 MAX_OUTLIERS = 0.05  # of the measured values: with more left out, the gate keeps the truth outside
 EXAMINED_SAMPLES = 200  # samples at which a step is examined
@@ -203,6 +205,7 @@ def _notes(setup: FilterSetup, filtered: FilterResult, counts: Mapping[str, int]
     if setup.method.passes > 1:
         notes.append("The last pass began with the parameters of the one before; intervals are those of a single pass.")
     notes += [note for e in setup.problem.experiments for note in e.notes]
+    notes += segment_notes(setup.simulated.simulator) if setup.simulated is not None else ()
     return notes
 
 
@@ -227,17 +230,18 @@ def step_quality(setup: FilterSetup, record: int, states: np.ndarray) -> StepQua
     if count < 2:
         return StepQuality(0.0, 0.0, {}, {})
     rows = np.unique(np.linspace(0, count - 2, min(EXAMINED_SAMPLES, count - 1)).astype(int))
-    look = _step_error_function(setup)
+    look = _step_error_function(setup) if setup.simulated is None else _simulated_step_error(setup, setup.simulated)
     h = np.minimum(np.diff(its.time)[rows], setup.max_step)
     u0 = its.inputs[rows]
     u1 = u0 + its.first_order_hold * (its.inputs[rows + 1] - u0) if u0.shape[1] else u0
     growth, true_growth, moved, seen = [], [], [], []
     for k, row in enumerate(rows):
-        F, A, dx, dy = (np.asarray(v) for v in look(its.time[row], h[k], states[row], u0[k], u1[k], setup.fixed))
-        if not (np.all(np.isfinite(F)) and np.all(np.isfinite(A))):
+        F, true, dx, dy = (np.asarray(v) for v in look(its.time[row], h[k], states[row], u0[k], u1[k], setup.fixed))
+        if not (np.all(np.isfinite(F)) and np.all(np.isfinite(true))):
             continue
         growth.append(np.max(np.abs(np.linalg.eigvals(F))))
-        true_growth.append(np.exp(h[k] * np.max(np.linalg.eigvals(A).real)))
+        true_growth.append(np.exp(h[k] * np.max(np.linalg.eigvals(true).real)) if setup.simulated is None else
+                           np.max(np.abs(np.linalg.eigvals(true))))
         moved.append(dx.ravel())
         seen.append(dy.ravel())
     if not growth:
@@ -273,6 +277,20 @@ def _step_error_function(setup: FilterSetup) -> ca.Function:
     return ca.Function("step_error", [s["t"], s["h"], s["a"], s["u0"], s["u1"], s["p"]],
                        [ca.jacobian(coarse, s["a"])[:, :nx], ca.jacobian(rate, s["a"])[:, :nx], coarse - fine[:nx],
                         ends[0] - ends[1]])
+
+
+def _simulated_step_error(setup: FilterSetup, simulated: SimulatedFunctions) -> Callable[..., tuple[np.ndarray, ...]]:
+    """The same of a model without equations, with the Jacobian of fine steps in the place of that of the rates."""
+    nx = len(setup.augmented.model.states)
+
+    def look(t: float, h: float, a: np.ndarray, u0: np.ndarray, u1: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, ...]:
+        coarse, F = simulated.step(t, h, a, u0, u1, p)
+        fine, exact = simulated.step(t, h, a, u0, u1, p, substeps=FINE_STEPS)
+        ends = np.array([np.concatenate([end, a[nx:]]) for end in (coarse, fine)])
+        outputs = simulated.measured(t + h, ends, u1, p)
+        return F[:, :nx], exact[:, :nx], coarse - fine, outputs[0] - outputs[1]
+
+    return look
 
 
 def step_notes(setup: FilterSetup, filtered: FilterResult, done: FilterPass) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,13 +12,16 @@ from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.integrators import integrator_named
 from dynident.integrators.scheme import Explicit
 from dynident.kalman.method import ESTIMATE, FilterMethod, require_explicit
+from dynident.kalman.simulated_functions import SimulatedFunctions
 from dynident.kalman.step_choice import step_at_start
 from dynident.methods import noise_estimation
 from dynident.methods.capabilities import check_supports
 from dynident.models.augmented import Augmented, ParameterTransform, disturbed_states, reciprocal_parameters, transform_for
+from dynident.models.equations import EquationModel
 from dynident.problem.experiment import Experiment
 from dynident.problem.problem import Problem, given_std
 from dynident.transcription.initial_guess import start_values, states_from_measurements
+from dynident.transcription.simulators import declared_names
 
 RELATIVE_STD = 0.5  # of a start value: its standard deviation where nothing is given
 BOUNDED_STD = 0.25  # of the distance between two bounds: likewise
@@ -60,6 +63,7 @@ class FilterSetup:
     records: tuple[FilterExperiment, ...]
     max_step: float  # s
     step_note: str = ""  # why steps are linearly implicit, where that was chosen
+    simulated: SimulatedFunctions | None = None  # of a model without equations
 
     def with_noise(self, q: np.ndarray, noise_std: Mapping[str, float]) -> FilterSetup:
         """The same with other noise levels."""
@@ -97,7 +101,8 @@ def build_setup(method: FilterMethod, problem: Problem) -> FilterSetup:
     transform = method.bound_handling == "transform"
     coordinates = tuple(transform_for(u.lower, u.upper, u.log, transform) for u in unknowns)
     fixed = np.where(binding.parameter_unknown >= 0, 0.0, binding.parameters)
-    inverted = tuple(k for k in reciprocal_parameters(model, free) if fixed[k] != 0)
+    equations = isinstance(model, EquationModel)
+    inverted = tuple(k for k in reciprocal_parameters(model, free) if fixed[k] != 0) if equations else ()
     fixed[list(inverted)] = 1 / fixed[list(inverted)]
     augmented = Augmented(model, free, coordinates, inverted)
     _check_names(method, augmented)
@@ -114,7 +119,17 @@ def build_setup(method: FilterMethod, problem: Problem) -> FilterSetup:
     shared = np.array([len(u.experiments) == len(problem.experiments) for u in unknowns], bool)
     repeated = shared & np.array([u.prior is None for u in unknowns], bool)
     return FilterSetup(problem, method, augmented, require_explicit(integrator_named(method.integrator)), fixed, theta,
-                 std, shared, repeated, q, open_noise, noise_std, records, max_step, step_note)
+                 std, shared, repeated, q, open_noise, noise_std, records, max_step, step_note,
+                 None if equations else _simulated_functions(method, problem, augmented, records, theta, std))
+
+
+def _simulated_functions(method: FilterMethod, problem: Problem, augmented: Augmented, records: Sequence[FilterExperiment],
+                         theta: np.ndarray, theta_std: np.ndarray) -> SimulatedFunctions:
+    """Of a model without equations; its states are as large as they begin, or as they may be off then."""
+    begin = np.max([np.maximum(np.abs(r.initial), r.initial_std) for r in records], axis=0)
+    size = np.concatenate([begin, np.maximum(np.abs(theta), theta_std)])
+    simulator = problem.model.segment_simulator(declared_names(problem), method.integrator)
+    return SimulatedFunctions(simulator, augmented, np.where(size > 0, size, 1.0))
 
 
 def _refuse_shared_initial_states(method: FilterMethod, problem: Problem) -> None:

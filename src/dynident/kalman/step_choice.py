@@ -17,6 +17,7 @@ from dynident.integrators.explicit import RUNGE_KUTTA
 from dynident.integrators.rosenbrock import ROSENBROCK
 from dynident.integrators.scheme import Explicit, StepFunction
 from dynident.integrators.step_functions import symbols
+from dynident.models.equations import EquationModel
 from dynident.problem.problem import Problem
 from dynident.tolerances import STEP_ERROR
 from dynident.transcription.initial_guess import start_values, states_from_measurements
@@ -37,7 +38,10 @@ def first_step(method: Any) -> str:
 
 
 def step_at_start(problem: Problem, substeps: int) -> tuple[str, str]:
-    """The name of the scheme, and why it is not the explicit one; empty where it is."""
+    """The name of the scheme, and why it is not the explicit one; empty where it is. A model without equations says itself how
+    it is integrated."""
+    if not isinstance(problem.model, EquationModel):
+        return RUNGE_KUTTA.name, ""
     growth = explicit_growth(problem, substeps)
     if not growth > 1:
         return RUNGE_KUTTA.name, ""

@@ -1,4 +1,4 @@
-"""Block QR: the orthogonal factor of an arrowhead, for statistics, and what follows from it without a dense matrix.
+"""Block QR: the QR factorization of an arrowhead, for statistics, and what follows from it without a dense matrix.
 
 Own unknowns leave by reflections within the rows of their experiment, the others meet afterwards: the elimination of
 `arrowhead.py` with its orthogonal factor, which says what each row adds to the estimate. Time and memory are linear in the

@@ -6,8 +6,7 @@ import functools
 
 import numpy as np
 
-from dynident._util.data_classes import changed
-from dynident._util.frozen import frozen
+from dynident._util.frozen import changed, frozen
 from dynident.errors import SimulationDiverged
 from dynident.linalg.arrowhead import ArrowheadLeastSquares, condensed_arrowhead
 from dynident.linalg.chain_qr import ChainFactors

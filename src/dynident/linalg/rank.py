@@ -1,4 +1,4 @@
-"""Rank: which directions do the rows of a least squares problem determine? The one rule, by a truncated SVD.
+"""Rank: which directions do the rows of a least squares problem determine (observability)? The one rule, by a truncated SVD.
 
 Columns are brought to length one first, so that units do not matter; a direction counts where its singular value is larger
 than a tolerance times the largest one (`tolerances.py`). A matrix without any effect is rank deficient in every direction.

@@ -135,7 +135,7 @@ def build_direct_estimate(problem: Problem, method: Any, finite: SimulatedProble
     plain = finite.loss == "squared" and not problem.weighs_by_model
     cost = float(at.residuals @ at.residuals) if plain else outcome.evaluation.cost
     notes = direct_notes(problem, finite, at, uncertainty, noise_std, fixed)
-    notes += integration_notes(problem, finite, at, noise_std, error)
+    notes += [*integration_notes(problem, finite, at, noise_std, error), *finite.notes]
     notes += prior_conflicts(problem, values, uncertainty)
     if finite.loss == "squared":  # a few samples far out say nothing about the noise of a record
         notes += unequal_noise(problem, residuals, noise_std, len(problem.names) - fixed)
@@ -393,7 +393,8 @@ def prior_conflicts(problem: Problem, values: Mapping[str, float], uncertainty: 
 
 def unequal_noise(problem: Problem, residuals: Sequence[Mapping[str, np.ndarray]], noise_std: Mapping[str, float],
                  unknowns: int) -> list[str]:
-    """Outputs whose noise is estimated as one size, though it clearly differs between records (F test of the extremes)."""
+    """Outputs whose noise is estimated as one size, though it clearly differs between records: heteroscedastic
+    errors, by an F test of the extremes."""
     left = max(1 - unknowns / max(problem.measured_values, 1), 1e-3)  # of a degree of freedom, per measured value
     notes = []
     for output in noise_std:

@@ -14,10 +14,13 @@ from dynident.models.equations import EquationModel
 from dynident.problem.model import Model
 from dynident.problem.noise import Bounded, LogNormal, formula_of
 from dynident.problem.problem import Problem
+from dynident.transcription.simulators import SimulatedModel
 
 BOUNDED = ("{method} needs a standard deviation, but the errors of {outputs} are Bounded. A bound says nothing about how "
            "likely an error inside it is: say Gaussian(std, bound=radius) if you can state both, or use set_membership() for "
            "what a bound can prove.")
+EQUATIONS = "{method} needs a model with equations, not a {model}."
+RESTARTS = "{method} needs a model with equations, or an FMU whose state can be set, not a {model}{obstacle}."
 MODES = ("{method} needs a model with one mode, but this one has {modes}. Methods that follow the modes: single_shooting(), "
          "multiple_shooting() and least_squares().")
 STATELESS = ("{method} needs a model with states, but this one has none: there is nothing to discretize or to filter. Use "
@@ -80,7 +83,8 @@ class Capabilities:
     gaussian_noise: Support = Support.YES
     estimated_noise: Support = Support.YES  # Gaussian() without a std
     bounded_noise: Support = Support.NO
-    black_boxes: Support = Support.NO  # FMUs: models that show no equations
+    black_boxes: Support = Support.NO  # models that show no equations: FMUs, functions that simulate
+    settable_states: Support = Support.NO  # such models where a simulation can begin with any state: FMUs by Model Exchange
     hybrid_models: Support = Support.NO  # modes and transitions
     models_without_states: Support = Support.NO
     algebraic_variables: Support = Support.YES  # that enter linearly: eliminated before a method sees them
@@ -108,6 +112,7 @@ def check_supports(problem: Problem, name: str, takes: Capabilities, fits: bool 
     """Raise NotSupported for the first feature of a problem that a method does not take; ProblemError for too few data."""
     for feature, sentence in REFUSALS.items():
         if getattr(takes, feature) is Support.NO and (facts := FEATURES[feature](problem)) is not None:
+            sentence = RESTARTS if feature == "black_boxes" and takes.settable_states is Support.YES else sentence
             said = takes.refusals.get(feature, sentence)
             raise NotSupported(said.format(method=name, instead=takes.instead.get(feature, INSTEAD), **facts))
     if fits and takes.gaussian_noise is not Support.NO and problem.too_few_values:  # only a set may be larger than a point
@@ -134,7 +139,7 @@ def refuse_robust_loss(problem: Problem, loss: str) -> None:
 
 INSTEAD = "a method that takes them: single_shooting(), multiple_shooting(), full_discretization() or least_squares()"
 REFUSALS = {  # in the order in which they are looked for; what is missing here is refused by the methods themselves
-    "black_boxes": "{method} needs a model with equations, not a {model}.", "hybrid_models": MODES, "bounded_noise": BOUNDED,
+    "black_boxes": EQUATIONS, "settable_states": EQUATIONS, "hybrid_models": MODES, "bounded_noise": BOUNDED,
     "dead_times": DEAD_TIME, "discrete_time": DISCRETE_TIME,
     "models_without_states": STATELESS, "algebraic_variables": ALGEBRAIC,
     "nonlinear_algebraic_variables": NONLINEAR_ALGEBRAIC, "constraints": CONSTRAINTS, "state_bounds": STATE_BOUNDS,
@@ -164,7 +169,18 @@ def _of_equations(model: Model) -> EquationModel | None:
 
 
 def _black_box(problem: Problem) -> Facts:
-    return None if _of_equations(problem.model) else {"model": type(problem.model).__name__}
+    """That can only be simulated from its start, or not at all."""
+    model = problem.model
+    simulated = isinstance(model, SimulatedModel)
+    if isinstance(model, EquationModel) or (simulated and not model.restart_obstacle):
+        return None
+    why = f": {model.restart_obstacle}. Use least_squares(), which simulates records as a whole" if simulated else ""
+    return {"model": type(model).__name__, "obstacle": why}
+
+
+def _settable_states(problem: Problem) -> Facts:
+    model = problem.model
+    return {"model": type(model).__name__} if isinstance(model, SimulatedModel) and not model.restart_obstacle else None
 
 
 def _hybrid(problem: Problem) -> Facts:
@@ -207,7 +223,7 @@ def _repeated_times(problem: Problem) -> Facts:
 
 
 FEATURES: Mapping[str, Callable[[Problem], Facts]] = {
-    "black_boxes": _black_box, "hybrid_models": _hybrid,
+    "black_boxes": _black_box, "settable_states": _settable_states, "hybrid_models": _hybrid,
     "bounded_noise": lambda problem: _with_noise(problem, Bounded),
     "dead_times": lambda problem: _listed("delays", [each.text for each in problem.model.delays]),
     "discrete_time": _discrete_time,

@@ -130,9 +130,9 @@ class ShootingMethod(DirectMethod):
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(hybrid_models=Support.YES, models_without_states=Support.YES, constraints=Support.YES,
-                            dead_times=Support.YES, discrete_time=Support.YES, robust_losses=Support.YES,
-                            noise_formulas=Support.YES if self.kind == SingleShooting.kind else Support.NO, **CONDITIONS,
+        yes, formulas = Support.YES, Support.YES if self.kind == SingleShooting.kind else Support.NO
+        return Capabilities(settable_states=yes, hybrid_models=yes, models_without_states=yes, constraints=yes, dead_times=yes,
+                            discrete_time=yes, robust_losses=yes, noise_formulas=formulas, **CONDITIONS,
                             instead={"state_bounds": "full_discretization(), which hands them to Ipopt"})
 
     @property
@@ -154,6 +154,9 @@ class ShootingMethod(DirectMethod):
 
     def make_integrator(self) -> Integrator:
         return integrator_named(self.simulation_integrator)
+
+    def simulated_problem(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Shooting:
+        return self.transcribe(problem, substeps, noise_std).whole_records()
 
     @abstractmethod
     def segments_for(self, samples: int) -> int:
@@ -329,9 +332,8 @@ class FullDiscretizationMethod(DirectMethod):
         return Shooting(problem, integrator, segments, substeps, noise_std, self.loss)
 
     def make_solver(self, finite: FullDiscretization) -> Solver:
-        name = self.solver
-        if name == "auto":
-            name = "ipopt" if finite.problem.constraints else "gauss_newton"
+        suited = "ipopt" if finite.problem.constraints else "gauss_newton"
+        name = suited if self.solver == "auto" else self.solver
         if name in PROGRAM_SOLVERS:
             return program_solver(name, self.hessian, self.max_iterations)
         return solver_for(name, finite, self.max_iterations, finite.problem)

@@ -21,6 +21,7 @@ from dynident.integrators.scheme import Adaptive, Explicit
 from dynident.integrators.step_functions import symbols
 from dynident.linalg.finite_problem import Variables
 from dynident.methods.substeps import choose_substeps, weighted_change
+from dynident.models.equations import EquationModel
 from dynident.problem.problem import Problem
 from dynident.tolerances import INTEGRATION_TOLERANCE, STIFF_STEP
 from dynident.transcription.shooting import Shooting
@@ -46,6 +47,8 @@ def choose_integrator(method: Any, problem: Problem, noise_std: Mapping[str, flo
         return IntegratorChoice(method)
     usual = replace(method, integrator=method.usual_integrator)
     model = problem.model
+    if not isinstance(model, EquationModel):  # it says itself how it is integrated
+        return IntegratorChoice(usual)
     if not model.states or model.sample_time is not None or method.substeps != "auto":
         return IntegratorChoice(usual)
     make = cache(partial(usual.transcribe_by_shooting, problem, noise_std=noise_std))
@@ -137,7 +140,7 @@ def check_integrator_at(finite: Any, point: Variables, level: float) -> Integrat
     A test by halved steps can be fooled, and an implicit step can land on another root of its equations: both go the same
     wrong way again with half the step. Without a compiler explicit schemes, which have no roots to miss, are not checked.
     """
-    if not isinstance(finite, Shooting):  # a black box, whose steps are its own
+    if not isinstance(finite, Shooting) or finite.simulated:  # a black box, whose steps are its own
         return IntegratorCheck()
     model, explicit = finite.problem.model, isinstance(finite.integrator, Explicit)
     unchecked = isinstance(finite.integrator, Adaptive) or not model.states or model.sample_time is not None

@@ -1,4 +1,4 @@
-"""Method: the contract between `identify` and whatever finds an estimate."""
+"""Method: the contract between `identify` and whatever finds an estimate of a grey-box model (equations with unknowns)."""
 
 from __future__ import annotations
 

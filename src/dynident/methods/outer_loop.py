@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, Self, TypeVar
 
-from dynident._util.data_classes import changed
+from dynident._util.frozen import changed
 from dynident.codegen import compiler
 from dynident.errors import SimulatorLost
 from dynident.linalg.finite_problem import FiniteProblem, Variables

@@ -24,15 +24,23 @@ TRIED_WAY = 0.1  # of the unknown that moves most: so far along a direction outp
 def covariance_by_differences(finite: SimulatedProblem, at: ResidualJacobian, covariance: Callable[[float], Covariance],
                               smallest: float) -> Covariance:
     """With directions below the error of the derivatives as undetermined, where simulations confirm every one of them."""
-    found = covariance(smallest)
+
+    def null_space(least: float) -> np.ndarray:
+        found = covariance(least).null_space
+        assert found is not None
+        return found
+
+    return covariance(smallest_by_differences(finite, at, null_space, smallest))
+
+
+def smallest_by_differences(finite: SimulatedProblem, at: ResidualJacobian, null_space: Callable[[float], np.ndarray],
+                            smallest: float) -> float:
+    """The relative singular value that counts as zero: the error of the derivatives, where simulations confirm every
+    direction of the null space that then follows, else what was given."""
     coarse = ERROR_MARGIN * finite.jacobian_error
-    if coarse <= smallest:
-        return found
-    wider = covariance(coarse)
-    assert wider.null_space is not None and found.null_space is not None
-    if wider.null_space.shape[1] <= found.null_space.shape[1]:
-        return found
-    return wider if all(_unchanged_along(finite, at, direction) for direction in wider.null_space.T) else found
+    if coarse <= smallest or (wider := null_space(coarse)).shape[1] <= null_space(smallest).shape[1]:
+        return smallest
+    return coarse if all(_unchanged_along(finite, at, direction) for direction in wider.T) else smallest
 
 
 def _unchanged_along(finite: SimulatedProblem, at: ResidualJacobian, direction: np.ndarray) -> bool:
@@ -56,5 +64,6 @@ def _unchanged_along(finite: SimulatedProblem, at: ResidualJacobian, direction: 
 
 
 def _residuals(finite: SimulatedProblem, values: np.ndarray) -> np.ndarray:
-    point = Variables(finite.coordinates.coordinates(values), ())
+    finite = finite.whole_records()
+    point = Variables(finite.coordinates.coordinates(values), finite.start().nodes)
     return np.concatenate([np.ravel(r) for r in finite.evaluate(point).weighted_residuals])

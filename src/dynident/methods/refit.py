@@ -23,9 +23,9 @@ from dynident.transcription.shooting import Shooting, default_segments
 
 GENTLE = 1e-9  # damping of a start that is known to be close
 MAX_ITERATIONS = 50
-TAKES = Capabilities(black_boxes=Support.YES, hybrid_models=Support.YES, models_without_states=Support.YES,
-                     dead_times=Support.YES, discrete_time=Support.YES, filtered_outputs=Support.YES,
-                     noise_formulas=Support.YES, **CONDITIONS,
+TAKES = Capabilities(black_boxes=Support.YES, settable_states=Support.YES, hybrid_models=Support.YES,
+                     models_without_states=Support.YES, dead_times=Support.YES, discrete_time=Support.YES,
+                     filtered_outputs=Support.YES, noise_formulas=Support.YES, **CONDITIONS,
                      instead={"constraints": "the interval of the estimate, which knows the constraint"})
 
 
@@ -60,8 +60,7 @@ class Refit:
         noise_std = {name: self.estimate.noise_std[name] for name in outputs_with_unknown_noise(self.problem)}
         substeps = int(self.estimate.counts.get("substeps", 1))
         finite: Any = self.estimate.method.inner_method.simulated_problem(self.problem, substeps, noise_std)
-        nodes = tuple(np.zeros((0, 0)) for _ in self.problem.experiments)
-        return finite, Variables(finite.coordinates.coordinates(self.values), nodes)
+        return finite, Variables(finite.coordinates.coordinates(self.values), finite.start().nodes)
 
     def _transcribe(self, segments: Sequence[int]) -> tuple[Shooting, Variables]:
         estimate = self.estimate

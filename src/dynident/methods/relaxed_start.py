@@ -18,7 +18,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from dynident._util.data_classes import changed
+from dynident._util.frozen import changed
 from dynident.errors import SimulationDiverged
 from dynident.integrators.scheme import AnyIntegrator
 from dynident.linalg.finite_problem import Evaluation, LinearizedProblem, UnknownMap, Variables, Workspace

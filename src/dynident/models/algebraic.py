@@ -1,6 +1,7 @@
 """Algebraic variables: z with 0 = g(t, x, z, u, p) beside the states of a model. Which form has g, and what is z?
 
-Of index 1: dg/dz is regular, so that g determines z. Where g is affine in z (the accelerations of M a = b are), z is a formula
+A differential-algebraic equation of index 1: dg/dz is regular, so that g determines z and consistent initial values with it; a
+higher index is refused, there is no index reduction. Where g is affine in z (the accelerations of M a = b are), z is a formula
 and is eliminated symbol by symbol; the compiled loops solve the linear system instead (`integrators/algebraic.c`). Where it is
 not, Newton's method finds z, and its derivatives are those of the implicit function.
 """

@@ -1,4 +1,4 @@
-"""Augmented: a model whose unknown parameters have become states that stand still.
+"""State augmentation: a model whose unknown parameters have become states that stand still.
 
 The filter sees one vector: the states, then a coordinate per free parameter. A coordinate is the value itself, its
 logarithm, or for a value between bounds a number without bounds (eqs. (11) to (14) of the filter paper).
@@ -7,12 +7,14 @@ logarithm, or for a value between bounds a number without bounds (eqs. (11) to (
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import casadi as ca
 import numpy as np
 
 from dynident.errors import NotSupported, ProblemError
 from dynident.models.equations import EquationModel
+from dynident.problem.model import Model
 
 KINDS = ("value", "log", "above", "below", "between")
 
@@ -82,7 +84,7 @@ def transform_for(lower: float, upper: float, log: bool, transform: bool) -> Par
 class Augmented:
     """A model and which of its parameters are estimated, each with its coordinate."""
 
-    model: EquationModel
+    model: Any  # EquationModel, or a model of a kind above this layer that is simulated
     free: tuple[int, ...]  # indices into model.parameters
     coordinates: tuple[ParameterTransform, ...]
     inverted: tuple[int, ...] = ()  # held parameters that are handed over as 1/value: products instead of quotients
@@ -127,8 +129,10 @@ def reciprocal_parameters(model: EquationModel, free: tuple[int, ...]) -> tuple[
     return tuple(k for k in range(len(model.parameters)) if k not in free and quotients((k,)) < plain)
 
 
-def disturbed_states(model: EquationModel) -> tuple[str, ...]:
+def disturbed_states(model: Model) -> tuple[str, ...]:
     """Where disturbances enter: forces act on velocities; without that form, on every state."""
+    if not isinstance(model, EquationModel):
+        return model.states
     try:
         _, velocities = model.position_velocity()
     except NotSupported:

@@ -81,7 +81,7 @@ class EquationModel(FormulaParts):
     inputs : sequence of str, default ()
         Names of the inputs.
     constants : mapping of str to float, optional
-        Known numbers by name.
+        Known numbers by name, in the units in which the equations count.
     definitions : mapping of str to str, optional
         Parts of the equations with a name.
     parameters : sequence of str, optional
@@ -109,8 +109,8 @@ class EquationModel(FormulaParts):
     sample_time : float, optional
         Of a model in discrete time, in the unit of time.
     starts : mapping of str to float, optional
-        Values of parameters that the model brings along: where `Parameter("k")` begins that says no start; a parameter that a
-        problem does not declare keeps it.
+        Values of parameters, in their units, that the model brings along: where `Parameter("k")` begins that says no start; a
+        parameter that a problem does not declare keeps it.
     unused : sequence of str, default ()
         Declared inputs, constants and parameters that need not occur in any equation.
 

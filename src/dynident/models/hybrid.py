@@ -1,4 +1,4 @@
-"""Hybrid: how are modes and the transitions between them said?
+"""Hybrid automaton: how are modes and the transitions between them said?
 
     EquationModel(
         states=["q", "v"], inputs=["u"], outputs={"position": "q"},

@@ -74,7 +74,7 @@ class SimulatorModel:
     time_limit : float, default 60.0
         Seconds after which an isolated simulation is ended.
     starts : mapping of str to float, optional
-        Start values that the model brings along.
+        Start values that the model brings along, in the units of the parameters.
     units : mapping of str to str, optional
         By name, and of "time"; records are checked against them.
     name : str, default ""
@@ -130,6 +130,9 @@ class SimulatorModel:
         self.simulate, self.jacobian, self.name = simulate, jacobian, str(name)
         self.isolated, self.time_limit = bool(isolated), float(time_limit)
 
+    restart_obstacle = "a simulator has no states that could be set"
+    shown_states: Mapping[str, str] = MappingProxyType({})
+
     @property
     def nominal_values(self) -> Mapping[str, NominalValue]:
         """Of the parameters for which the model brings a start along (`starts`)."""
@@ -151,6 +154,10 @@ class SimulatorModel:
     def record_simulator(self, declared: Iterable[str], integrator: str) -> CallableSimulator:
         """For records of a problem; it needs to know nothing of what the problem declares."""
         return CallableSimulator(self)
+
+    def segment_simulator(self, declared: Iterable[str], integrator: str) -> Any:
+        """There is none: nothing inside can be set."""
+        raise NotSupported(f"Of a record only the whole can be simulated: {self.restart_obstacle}.")
 
     def __reduce__(self) -> tuple[Any, ...]:
         options = {"inputs": self.inputs, "isolated": self.isolated, "time_limit": self.time_limit, "starts": dict(self.starts),

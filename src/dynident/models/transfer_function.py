@@ -30,11 +30,12 @@ def transfer_function(num: Sequence[Equation], den: Sequence[Equation], delay: E
     Parameters
     ----------
     num, den : sequence of str or float
-        Coefficients of numerator and denominator; the numerator is not of a higher degree.
+        Coefficients of numerator and denominator, highest power first, with s in 1/(unit of time); the numerator is not of a
+        higher degree.
     delay : str or float, optional
         Dead time of the input in the unit of time, made of parameters or a number; in discrete time a whole number of samples.
     sample_time : float, optional
-        Of a model in discrete time.
+        Of a model in discrete time, in the unit of time.
     input : str, default "u"
         Name of the input.
     output : str, default "y"

@@ -72,14 +72,20 @@ class PoolExecutor(Executor):
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Finish what was submitted, or with `wait=False` or `cancel_futures=True` end it at once."""
         self._closed = True
-        pool, self._pool = self._pool, None
-        if pool is None:
+        if not wait or cancel_futures:
+            self.abort()
             return
-        if wait and not cancel_futures:
+        pool, self._pool = self._pool, None
+        if pool is not None:
             pool.close()
-        else:
+            pool.join()
+
+    def abort(self) -> None:
+        """End all tasks and their processes at once; what is submitted afterwards gets new ones."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
             pool.stop()
-        pool.join()
+            pool.join()
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> bool | None:
         self.shutdown(cancel_futures=kind is not None)

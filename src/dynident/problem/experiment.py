@@ -42,10 +42,10 @@ class Experiment:
         from sample to sample: the plant felt the true input, and the record holds a noisy copy (errors in variables). What
         acts behind an input that is known exactly is `process_noise` of the problem.
     initial : mapping of str to float or str, or SteadyState, optional
-        Known initial states, as numbers or as formulas of parameters and constants ("a0/V"); the others are estimated.
-        "steady", or a `SteadyState`: the model's state of rest, for all states.
+        Known initial states, as numbers in the units of the model or as formulas of parameters and constants ("a0/V"); the
+        others are estimated. "steady", or a `SteadyState`: the model's state of rest, for all states.
     start : float, optional
-        Time at which the initial state holds; the first sample unless given.
+        Time at which the initial state holds, in the unit of `time`; the first sample unless given.
     hold : str or mapping of str to str, default "zero"
         How inputs move between samples: "zero" (constant) or "linear", for all or by input.
     name : str, default ""
@@ -53,18 +53,18 @@ class Experiment:
     units : mapping of str to str, optional
         By signal, and of "time".
     before : mapping of str to float, optional
-        Inputs before the first sample, for models with a dead time (`delay(u, theta)`); left out, they were as at the first.
+        Inputs before the first sample in their units, for models with a dead time (`delay(u, theta)`); else as at the first.
     mode : str, default ""
         In which mode a hybrid model begins; "": the first that is possible.
     time_radius : float or array of one value per sample, default 0.0
-        Guaranteed bound of the errors of the times at which was measured, but not before the start; inputs change at `time`.
-        Only set_membership() takes it.
+        Guaranteed bound of the errors of the times at which was measured, in the unit of `time`, but not before the start;
+        inputs change at `time`. Only set_membership() takes it.
     source : str, default ""
         The file that it was read from; errors name it.
     notes : tuple of str, default ()
         What the reader understood beyond the plain case, as sentences.
     constants : mapping of str to float, optional
-        Values that parameters of the model have in this experiment, such as a dose; known, and not estimated here.
+        Values that parameters of the model have in this experiment, in their units, such as a dose; not estimated here.
     group : str, default ""
         Experiments of one group share the parameters that are declared with `per="group"`.
     steady : SteadyState, optional
@@ -188,8 +188,9 @@ class Experiment:
         """The same record under another name."""
         return replace(self, name=name)
 
-    def window(self, begin: float, end: float) -> Experiment:
-        """The part of the record with begin <= t <= end; known initial states stay only if it holds the start."""
+    def window(self, begin: float, end: float, name: str = "") -> Experiment:
+        """The part of the record with begin <= t <= end, by another name if you give one (several parts in one problem need
+        it); known initial states stay only if it holds the start."""
         keep = (self.time >= begin) & (self.time <= end)
         if not np.any(keep):
             raise ProblemError(f"{self.label}: no sample lies between {begin:g} and {end:g}; the record runs from "
@@ -197,7 +198,7 @@ class Experiment:
         if self.filters and not np.all(keep):
             raise ProblemError(f"{self.label}: {', '.join(self.filters)} went through a filter, whose ends a window would "
                                "move. Crop before filtering: prepare=[crop(...), lowpass(...)].")
-        return self.rows(keep)
+        return replace(self.rows(keep), name=name or self.name)
 
     def prepared(self, steps: Any) -> Experiment:
         """The record after steps such as `crop(2, 9)`, `lowpass(20)`, `shift("y", -0.005)`; see the manual, howto/prepare."""

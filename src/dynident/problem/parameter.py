@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Prior:
     """Knowledge from elsewhere: the value, or its logarithm, is normal with this mean and standard deviation.
 
-    See the manual, howto/unknowns.
+    A fit with priors is the maximum a posteriori estimate. See the manual, howto/unknowns.
 
     Parameters
     ----------

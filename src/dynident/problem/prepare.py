@@ -45,10 +45,10 @@ def crop(begin: float | None = None, end: float | None = None) -> PreparationSte
     Parameters
     ----------
     begin : float, optional
-        First time that is kept, counted like the record's time; its first unless given. A later begin is another initial state:
-        what was known of it goes.
+        First time that is kept, in the unit of the record's time; its first unless given. A later begin is another initial
+        state: what was known of it goes.
     end : float, optional
-        Last time that is kept.
+        Last time that is kept, likewise; its last unless given.
 
     Raises
     ------

@@ -22,9 +22,10 @@ class SteadyState:
     Parameters
     ----------
     initial : mapping of str to float or str, optional
-        Where the states begin on their way to rest, as numbers or formulas; 0 for those that are not named.
+        Where the states begin on their way to rest, as numbers in the units of the model or as formulas; 0 for those that are
+        not named.
     constants : mapping of str to float, optional
-        Constants of the experiment that have other values on the way to rest.
+        Constants of the experiment that have other values on the way to rest, in the units of the model.
 
     Raises
     ------

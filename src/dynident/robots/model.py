@@ -57,7 +57,7 @@ class RobotModel:
     sign_velocity : float, default 0.01
         Velocity over which dry friction is smoothed, in rad/s or m/s.
     values : mapping of str to float, optional
-        Parameters with other values than the file's.
+        Parameters with other values than the file's, in SI units.
 
     Raises
     ------

@@ -104,7 +104,7 @@ class SetMembership(Method):
     max_outliers: int = option(0, "So many samples may be wrong.", whole_number(0))
     inflate: float | str = option(1.0, 'Factor on every bound of the errors; "auto": the smallest with which something fits, '
                                   "where nothing does.", inflation_factor)
-    input_error: Mapping[str, float] = option(dict, "By input, the bound of its errors.", radius_table)
+    input_error: Mapping[str, float] = option(dict, "By input, the bound of its errors, in its unit.", radius_table)
     tolerance: float = option(0.02, "Share of the first box below which a box is not divided.", fraction)
     order: int | None = option(None, "Of the Taylor polynomials in time.", taylor_order)
     taylor_degree: int = option(1, "Of the polynomials in the unknowns (batch).", whole_number(1))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dynident._util.data_classes import changed
+from dynident._util.frozen import changed
 from dynident.errors import SimulationDiverged
 from dynident.linalg.condensing import CondensedProblem
 from dynident.linalg.finite_problem import Evaluation, FiniteProblem, Variables

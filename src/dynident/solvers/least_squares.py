@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dynident._util.data_classes import changed
+from dynident._util.frozen import changed
 from dynident.errors import SimulationDiverged, SimulatorLost
 from dynident.linalg.finite_problem import FiniteProblem, Variables, Workspace
 from dynident.solvers.search_direction import Regularization, SearchDirection, search_direction

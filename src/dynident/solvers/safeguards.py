@@ -1,15 +1,15 @@
 """Safeguards: is what a solver found a local minimum, or a stationary start, or a way to a minimum at infinity?
 
-Stationary start: where an unknown acts through a product or a power (m*l, a**2) and starts at 0, nothing measured changes
-with it to first order, no solver moves it, and every test of a small step is passed. Such unknowns are moved beside their
-start, and the solver is asked again. What then stays where it was put, though the cost is another, acts in jumps (a
-condition that begins to hold from one sample to the next): no derivative can tell where it belongs.
+Stationary start (a stationary point of the cost, mostly a saddle point): where an unknown acts through a product or a power
+(m*l, a**2) and starts at 0, nothing measured changes with it to first order, no solver moves it, and every test of a small
+step is passed. Such unknowns are moved beside their start, and the solver is asked again. What then stays where it was put,
+though the cost is another, acts in jumps (a condition that begins to hold from one sample to the next): no derivative can tell
+where it belongs.
 
 Unbounded minimum: a cost that falls ever more slowly as unknowns grow without end (a mass, a stiffness and a damping that
-together let a body stand still) passes every test of a small step. Whoever is far from the start is therefore asked once
-more from ten times as far: a minimum is come back to, and the way to infinity is not. Where the model follows the data all
-the same, its limit at infinity is the answer, and all that the data can tell; where it does not, or nobody knows, there is
-none.
+together let a body stand still) passes every test of a small step. Whoever is far from the start is therefore asked once more
+from ten times as far: a minimum is come back to, and the way to infinity is not. Where the model follows the data all the
+same, its limit at infinity is the answer, and all that the data can tell; where it does not, or nobody knows, there is none.
 """
 
 from __future__ import annotations

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynident._util.data_classes import changed
-from dynident._util.frozen import frozen
+from dynident._util.frozen import changed, frozen
 from dynident.errors import SimulationDiverged
 from dynident.linalg.condensing import CondensedProblem
 from dynident.linalg.finite_problem import Evaluation, FiniteProblem, LinearizedProblem, Variables, Workspace

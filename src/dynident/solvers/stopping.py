@@ -19,6 +19,7 @@ from dynident.tolerances import (
     CONSTRAINT_PROGRESS,
     COST_ROUNDING,
     DEFECT_TOLERANCE,
+    HIDDEN_STEP,
     NODE_GAIN_TOLERANCE,
     NODE_STEP_TOLERANCE,
     ROUNDING_STEP,
@@ -81,7 +82,7 @@ def remaining_step(problem: FiniteProblem, state: SearchState, direction: Search
 
 def is_optimum_to_rounding(problem: FiniteProblem, state: SearchState, remaining: float) -> bool:
     """Whether what remains is nothing to speak of, where no step helps any more."""
-    return remaining <= max(STALLED_STEP_TOLERANCE, min(noise_floor(state.evaluation.squares, problem), 1))
+    return remaining <= max(STALLED_STEP_TOLERANCE, min(HIDDEN_STEP * noise_floor(state.evaluation.squares, problem), 1))
 
 
 def stalled(problem: FiniteProblem, state: SearchState, remaining: float, helps: str, although: str) -> SearchState:

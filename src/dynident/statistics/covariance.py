@@ -1,7 +1,7 @@
 """Covariance: which confidence interval does the linearised problem give for each unknown?
 
-The inverse of the Fisher information (Cramer-Rao), whose ellipsoid is the linearised confidence region. From the residuals'
-Jacobian; `hessian_covariance.py` has the same from a factor of the Hessian, where the model may err too.
+The covariance matrix is the inverse of the Fisher information (Cramer-Rao); its ellipsoid is the linearised confidence region.
+From the residuals' Jacobian; `hessian_covariance.py` has the same from a factor of the Hessian, where the model may err too.
 """
 
 from __future__ import annotations

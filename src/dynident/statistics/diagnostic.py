@@ -19,7 +19,7 @@ class DiagnosticCode(StrEnum):
     UNIDENTIFIABLE = "unidentifiable"  # of several unknowns only a combination shows
     NO_EFFECT = "no_effect"  # nothing measured depends on it
     STRUCTURALLY_UNIDENTIFIABLE = "structurally_unidentifiable"  # no input can tell
-    NOT_EXCITED = "not_excited"  # another input could tell: this one is not persistently exciting
+    NOT_EXCITED = "not_excited"  # another input could tell: this one lacks persistent excitation
     NOT_EXCITED_BY_START = "not_excited_by_start"  # the same without inputs: another initial state, or longer
     ZERO_SENSITIVITY = "zero_sensitivity"  # at the start alone
     UNIDENTIFIABLE_AT_START = "unidentifiable_at_start"

@@ -37,13 +37,14 @@ ABOUT_TIME = (DiagnosticCode.TIME_GAPS, DiagnosticCode.UNEVEN_SAMPLING, Diagnost
 CLIPPED_OFTEN = 2  # stretches at a limit; a signal may rest at its largest value once without being clipped
 
 
-def diagnose(problem: Problem, linearization: ResidualJacobian) -> Check:
-    """Everything worth saying about a problem around its start, where `linearization` was made."""
+def diagnose(problem: Problem, linearization: ResidualJacobian, smallest: float = SINGULAR_VALUE) -> Check:
+    """Everything worth saying about a problem around its start, where `linearization` was made; singular values below
+    `smallest` count as zero."""
     std_given = all(given_std(e, name) is not None for e in problem.experiments for name in e.outputs)
     found = []
     if np.all(np.isfinite(linearization.jacobian)):
         known = identifiability(problem.names, linearization.values, typical_values(problem, linearization.values),
-                                linearization.jacobian)
+                                linearization.jacobian, smallest)
         found = _determined(problem, known, std_given)
     for unknown, value in zip(problem.unknowns, linearization.values, strict=True):
         found += _unknown_findings(unknown, float(value))

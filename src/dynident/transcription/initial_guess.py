@@ -23,6 +23,7 @@ from dynident.problem.experiment import Experiment
 from dynident.problem.model import Model
 from dynident.problem.parameter import Transforms
 from dynident.problem.problem import Problem
+from dynident.transcription.simulators import SimulatedModel
 
 WINDOW = 25  # samples to either side from which a value and a slope are read; 50 ms at 1 kHz
 NARROWEST = 3  # samples to either side, where the signal bends too much for more
@@ -46,7 +47,11 @@ class ObservedState:
 
 
 def observed_states(model: Model) -> dict[int, ObservedState]:
-    """For each state that the outputs show directly or by their slope: where to look; only equations tell."""
+    """For each state that the outputs show directly or by their slope: where to look; of other models than equations, states
+    that are outputs under another name."""
+    if isinstance(model, SimulatedModel):
+        names = model.states
+        return {names.index(state): ObservedState(shown, 1.0, 0.0, False) for state, shown in model.shown_states.items()}
     return _sights(model) if isinstance(model, EquationModel) else {}
 
 

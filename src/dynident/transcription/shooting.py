@@ -1,5 +1,5 @@
-"""Shooting: cut time into segments and ask that they meet (continuity or matching conditions); one segment is single
-shooting."""
+"""Shooting: cut time into segments and ask that they meet (continuity conditions, also called matching conditions);
+one segment is single shooting, several are multiple shooting."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ from dynident.linalg.finite_problem import (
 from dynident.problem.problem import Problem
 from dynident.transcription.initial_guess import states_from_measurements
 from dynident.transcription.objective import Objective, WeightedData
+from dynident.transcription.simulated_propagation import DifferenceScale, SimulatedPropagator
+from dynident.transcription.simulators import SimulatedModel, declared_names, segment_notes
 
 SAMPLES_PER_SEGMENT = 10  # at least, where the number of segments is not given
 USUAL_SEGMENTS = 20
@@ -100,6 +102,23 @@ class ExperimentData(WeightedData):
         return changed
 
 
+def _propagator(problem: Problem, integrator: AnyIntegrator, objective: Objective) -> Propagator:
+    """Of equations with exact sensitivities; of a model that is simulated by differences."""
+    free, model, outputs = objective.free, problem.model, len(problem.model.outputs)
+    if not isinstance(model, SimulatedModel):
+        return propagator_for(model, integrator, tuple(int(i) for i in free))
+    size, lower, upper = np.zeros(free.size), np.full(free.size, -np.inf), np.full(free.size, np.inf)
+    for binding in problem.bindings:
+        for k, i in enumerate(binding.parameter_unknown[free]):
+            if i >= 0:
+                unknown = problem.unknowns[i]
+                size[k] = max(size[k], abs(objective.start_values[i]), unknown.scale or 0.0)
+                lower[k], upper[k] = max(lower[k], unknown.lower), min(upper[k], unknown.upper)
+    scale = DifferenceScale(objective.state_scale, np.where(size > 0, size, 1.0), lower, upper)
+    simulator = model.segment_simulator(declared_names(problem), integrator.name)
+    return SimulatedPropagator(simulator, outputs, free, scale)
+
+
 _records: WeakKeyDictionary[Problem, tuple[dict[str, float], list[ExperimentData]]] = WeakKeyDictionary()
 
 
@@ -132,13 +151,13 @@ class Shooting:
         """`start_values` of the unknowns, where they are not those of the problem."""
         self.problem, self.loss, self.substeps, self.integrator = problem, loss, substeps, integrator
         self.objective = Objective(problem, loss, start_values)
-        self.propagator: Propagator = propagator_for(problem.model, integrator, tuple(int(i) for i in self.objective.free))
+        self.propagator: Propagator = _propagator(problem, integrator, self.objective)
         self.records = [record.cut(segments[e], substeps) for e, record in enumerate(_uncut_records(problem, std))]
         self.names, self.coordinates = self.objective.names, self.objective.coordinates
         self.residual_count = self.objective.residual_count(self.records)
         self.equality_count = sum((len(r.segment_starts) - 2) * len(problem.model.states) for r in self.records)
         self.rounding_cost = self.objective.rounding_cost(self.records)
-        self.jacobian_is_cheap = not (isinstance(integrator, Adaptive) and integrator.plugin)
+        self.jacobian_is_cheap = not (isinstance(integrator, Adaptive) and integrator.plugin) and not self.simulated
         self.counts = {"simulations": 0, "jacobians": 0}
         self.node_step_norm = self.objective.node_step_norm
         self._scratch = Workspace()  # of evaluations, which keep nothing of it
@@ -151,6 +170,13 @@ class Shooting:
     def with_substeps(self, substeps: int) -> Shooting:
         """The same problem with other steps between the samples; what does not depend on these is shared."""
         return self._with(substeps=substeps, records=[record.with_substeps(substeps) for record in self.records],
+                          counts={"simulations": 0, "jacobians": 0}, _scratch=Workspace(), _last_runs={})
+
+    def whole_records(self) -> Shooting:
+        """The same problem by single shooting."""
+        if not self.equality_count:
+            return self
+        return self._with(records=[record.cut(1, self.substeps) for record in self.records], equality_count=0,
                           counts={"simulations": 0, "jacobians": 0}, _scratch=Workspace(), _last_runs={})
 
     def with_data(self, outputs: Sequence[Mapping[str, np.ndarray]]) -> Shooting:
@@ -170,12 +196,27 @@ class Shooting:
         vars(changed).update(changes)
         return changed
 
-    jacobian_error = 0.0
+    @property
+    def simulated(self) -> bool:
+        """A model without equations, whose sensitivities are differences."""
+        return isinstance(self.propagator, SimulatedPropagator)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return segment_notes(self.propagator.simulator) if isinstance(self.propagator, SimulatedPropagator) else ()
+
+    @property
+    def jacobian_error(self) -> float:
+        """Relative, of sensitivities that are central differences."""
+        return float(np.cbrt(3 * self.propagator.simulator.noise) ** 2) if isinstance(
+            self.propagator, SimulatedPropagator) else 0.0
 
     @property
     def simulation_noise(self) -> float:
         """What an integrator that chooses its own steps adds to the weighted residuals; no other adds any."""
         tolerance = self.integrator.relative_tolerance if isinstance(self.integrator, Adaptive) else 0.0
+        if isinstance(self.propagator, SimulatedPropagator) and self.propagator.simulator.hidden_solver:
+            tolerance = self.propagator.simulator.noise
         return tolerance * float(np.sqrt(sum(float(np.sum((r.measured * r.weight) ** 2)) for r in self.records)))
 
     # where to begin

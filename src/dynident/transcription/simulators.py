@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Protocol, runtime_checkable
@@ -108,13 +108,47 @@ class Simulator(Protocol):
         ...
 
 
+class SegmentSimulator(Simulator, Protocol):
+    """A simulator that begins with any state at any time."""
+
+    @property
+    def noise(self) -> float:
+        """Relative error of a simulation that comes and goes with its values."""
+        ...
+
+    def run_rows(self, p: np.ndarray, x0: np.ndarray, grid: Grid) -> tuple[np.ndarray, np.ndarray]:
+        """Outputs (rows, nodes, outputs) and states (rows, nodes, states), for rows of parameters and of first states."""
+        ...
+
+
 @runtime_checkable
 class SimulatedModel(Protocol):
     """A model without equations, which brings a simulator along."""
 
+    @property
+    def restart_obstacle(self) -> str:
+        """Why a simulation cannot begin with any state at any time, as a clause; empty where it can."""
+        ...
+
+    @property
+    def shown_states(self) -> Mapping[str, str]:
+        """States that an output is another name of, and that output."""
+        ...
+
     def record_simulator(self, declared: Iterable[str], integrator: str) -> Simulator:
         """For records of a problem that declares these parameters and states."""
         ...
+
+    def segment_simulator(self, declared: Iterable[str], integrator: str) -> SegmentSimulator:
+        """The same for pieces of records that begin with any state; raises NotSupported where there is an obstacle."""
+        ...
+
+
+def segment_notes(simulator: SegmentSimulator) -> tuple[str, ...]:
+    """What a fit in pieces says about its simulator."""
+    unseen = (f"The solver inside was taken at its word (a relative error of {simulator.noise:.1g}): what its errors move is "
+              "measured by least_squares() only.",) if simulator.hidden_solver else ()
+    return (*simulator.notes, *unseen)
 
 
 class EquationSimulator:

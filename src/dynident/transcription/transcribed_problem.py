@@ -53,8 +53,17 @@ class SimulatedProblem(TranscribedProblem, Protocol):
     @property
     def records(self) -> Sequence[ExperimentData]: ...
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is worth a word about its simulations."""
+        ...
+
     def with_substeps(self, substeps: int) -> Self:
         """The same problem with other steps between the samples."""
+        ...
+
+    def whole_records(self) -> SimulatedProblem:
+        """The same problem with records in one piece each."""
         ...
 
     def run(self, point: Variables, sensitivities: bool) -> list[Propagation]:

@@ -15,16 +15,20 @@ from dynident.methods.indistinguishable import Region, UnidentifiableGroup, besi
 from dynident.methods.linearize_at import linearize_at, with_secant_columns
 from dynident.methods.noise_estimation import initial_noise_std, std_from_bounds
 from dynident.methods.output_map import OutputMap, Outputs, null_space, touched
+from dynident.methods.rank_by_differences import smallest_by_differences
 from dynident.models.equations import EquationModel
 from dynident.problem.parameter import Transforms, transforms_of
 from dynident.problem.problem import Problem
 from dynident.robots.model import RobotModel
 from dynident.solvers.safeguards import WAYS_OUT
 from dynident.statistics.active_bounds import ActiveConstraints
+from dynident.statistics.covariance import typical_values
 from dynident.statistics.diagnostic import SEVERITIES, Check, Diagnostic, DiagnosticCode
 from dynident.statistics.diagnostics import diagnose
-from dynident.tolerances import CONSTRAINT_CHECK, NULL_SPACE_COMPONENT
+from dynident.statistics.identifiability import identifiability
+from dynident.tolerances import CONSTRAINT_CHECK, NULL_SPACE_COMPONENT, SINGULAR_VALUE
 from dynident.transcription.parameter_constraints import parameter_constraints
+from dynident.transcription.transcribed_problem import SimulatedProblem
 from dynident.verbs.structural_identifiability import SEED, structural_region
 
 AS_EXACT_AS_DATA = 1.0  # an equality as one more measurement: enough for the rank, and it makes nothing look collinear
@@ -67,12 +71,14 @@ def check(problem: Problem) -> Check:
     if isinstance(problem.model, RobotModel):
         raise NotSupported("check() linearises a simulation, and an arm is identified without one: inverse_dynamics() takes a "
                            "second and says itself what the torques tell (estimate.base).")
-    at, jumps = _with_jumps(problem, linearization_at_start(problem))
+    by_differences = not isinstance(problem.model, EquationModel) or bool(problem.filtered_outputs)
+    finite, at = linearize_by_differences(problem) if by_differences else (None, linearization_at_start(problem))
+    at, jumps = (at, []) if by_differences else _with_jumps(problem, at)
     coordinates = transforms_of(problem, at.values)
     constraints = ActiveConstraints.at(problem, coordinates, coordinates.coordinates(at.values)).equalities()
     tied, _ = constraints.append_as_measurements(at, AS_EXACT_AS_DATA)
-    found = diagnose(problem, tied).findings
-    if isinstance(problem.model, EquationModel) and not problem.filtered_outputs:
+    found = diagnose(problem, tied, SINGULAR_VALUE if finite is None else _smallest(problem, finite, tied)).findings
+    if not by_differences:
         names = [name for finding in jumps for name in finding.names]
         found = (*_identifiability(problem, at.values, names), *(f for f in found if f.code not in UNDETERMINED))
     found = (*_contradictions(problem, coordinates, coordinates.coordinates(at.values)), *jumps, *found)
@@ -81,11 +87,21 @@ def check(problem: Problem) -> Check:
 
 def _with_jumps(problem: Problem, at: ResidualJacobian) -> tuple[ResidualJacobian, list[Diagnostic]]:
     """With differences where unknowns act in jumps, which no derivative shows, and a word on each of them."""
-    if not isinstance(problem.model, EquationModel) or problem.filtered_outputs:
-        return at, []
     jacobian, found = with_secant_columns(problem, at, functools.partial(linearization_at_start, problem))
     return ResidualJacobian.dense(at.values, at.residuals, jacobian, at.rows), [
         Diagnostic.of(DiagnosticCode.PIECEWISE_CONSTANT, [problem.names[i]], ways_out=WAYS_OUT) for i in found]
+
+
+def _smallest(problem: Problem, finite: SimulatedProblem, at: ResidualJacobian) -> float:
+    """The relative singular value that counts as zero among differences; what they cannot tell, simulations decide."""
+    if not np.all(np.isfinite(at.jacobian)):
+        return SINGULAR_VALUE
+    scales = typical_values(problem, at.values)
+
+    def null_space(smallest: float) -> np.ndarray:
+        return identifiability(problem.names, at.values, scales, at.jacobian, smallest).null_space
+
+    return smallest_by_differences(finite, at, null_space, SINGULAR_VALUE)
 
 
 def _contradictions(problem: Problem, coordinates: Transforms, start: np.ndarray) -> list[Diagnostic]:
@@ -241,11 +257,10 @@ def _movers(problem: Problem, region: Region) -> list[int]:
 def linearization_at_start(problem: Problem, values: np.ndarray | None = None) -> ResidualJacobian:
     """Residuals and sensitivities at the start, or at other values.
 
-    Over the whole record, or segment by segment where that diverges. A model without equations has no segments, and its
-    sensitivities are differences.
+    Over the whole record, or segment by segment where that diverges. Of a model without equations they are differences.
     """
     if not isinstance(problem.model, EquationModel) or problem.filtered_outputs:
-        return linearize_by_differences(problem)
+        return linearize_by_differences(problem)[1]
     try:
         return linearize_at(problem, values, initial_noise_std(problem) | std_from_bounds(problem))
     except SimulationDiverged as bad:

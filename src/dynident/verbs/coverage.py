@@ -1,4 +1,4 @@
-"""Coverage: may I believe these intervals? Simulate the fitted model with all its noises, refit, and count."""
+"""Coverage: may I believe these intervals? A Monte Carlo study: simulate the fitted model with its noises, refit, and count."""
 
 from __future__ import annotations
 

@@ -55,7 +55,8 @@ class MultiStart(Method):
     method: Any = option(None, "The method, its name or its [method] table; None: multiple_shooting.", unchecked)
     starts: int = option(20, "Points by Latin hypercube inside the bounds of the parameters.", whole_number(1))
     seed: int = option(0, "Of the points.", whole_number(0))
-    points: Sequence[Mapping[str, float]] = option((), "Start values by name, where they are to be these.", start_points_given)
+    points: Sequence[Mapping[str, float]] = option(
+        (), "Start values by name, in their units, where they are to be these.", start_points_given)
     kind: ClassVar[str] = "multistart"
 
     def __post_init__(self) -> None:

@@ -80,7 +80,8 @@ def objective(problem: Problem, values: Mapping[str, float]) -> ObjectiveValue:
     problem : Problem
         Of equations.
     values : mapping of str to float
-        Of all unknowns, by the names of `problem.names`; others are refused, except those that the problem holds.
+        Of all unknowns, in their units, by the names of `problem.names`; others are refused, except those that the problem
+        holds.
 
     Returns
     -------

@@ -30,8 +30,8 @@ def simulate(model: Model, values: Mapping[str, float], experiment: Experiment, 
     model : EquationModel or FmuModel
         What is simulated.
     values : mapping of str to float
-        Parameters by name, and initial states as "q(0)" unless the record's `initial` holds them. What an FMU brings along may
-        be left out. The `values` of an estimate will do.
+        Parameters by name in the units of the model, and initial states as "q(0)" unless the record's `initial` holds them.
+        What an FMU brings along may be left out. The `values` of an estimate will do.
     experiment : Experiment
         Times and inputs; its outputs are not read.
     integrator : str, default "runge_kutta"

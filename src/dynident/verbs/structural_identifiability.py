@@ -1,4 +1,4 @@
-"""Structure: which parameters does the model itself determine, whatever the record?"""
+"""Structural identifiability: which parameters does the model itself determine, whatever the record?"""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def structural_identifiability(model: EquationModel, values: Mapping[str, float]
     model : EquationModel
         What is looked at.
     values : mapping of str to float
-        Parameters around which random points are taken.
+        Parameters around which random points are taken, in the units of the model.
     duration : float
         Length of the simulated records, in the unit of time.
     inputs : mapping of str to float, or float, default 1.0
-        Magnitude of the inputs, for all or by name.
+        Magnitude of the inputs in their units, for all or by name.
     initial : mapping of str to float, optional
-        Known initial states; the others are unknown too.
+        Known initial states, in the units of the model; the others are unknown too.
     outputs : sequence of str, optional
         What is measured; all, if left out.
     seed : int, default 1

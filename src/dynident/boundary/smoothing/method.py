@@ -89,12 +89,13 @@ class BoundaryValueMethod(Method):
         "by state; a parameter named in it may drift, all others stand still. 0: the model is right there. None: what the "
         "problem states, else small errors are allowed where forces act.", noise_std_or_zero)
     measurement_noise: NoiseStd = option(
-        None, "Standard deviation by which residuals are weighed (V is 1/variance): a number or a table by output; None: that "
-        "of each sample.", noise_std)
+        None, "Standard deviation by which residuals are weighed, in the unit of the output (V is 1/variance): a number or a "
+        "table by output; None: that of each sample.", noise_std)
     initial_noise: Mapping[str, float] = option(
-        dict, "Standard deviation of a start value (R0 is 1/variance): a table by state or parameter.", noise_table)
+        dict, "Standard deviation of a start value, in its unit (R0 is 1/variance): a table by state or parameter.",
+        noise_table)
     process_correlation: Mapping[str, float] = option(
-        dict, 'Of model errors that go together (W is a full matrix): {"a, b": 0.5}, by pair of states.', correlation_table)
+        dict, 'Correlations of model errors (W is a full matrix): {"a, b": 0.5}, by pair of states.', correlation_table)
     measurement_correlation: Mapping[str, float] = option(
         dict, "The same of measurement errors (V), by pair of outputs, which must be measured together.", correlation_table)
     initial_correlation: Mapping[str, float] = option(

@@ -38,15 +38,15 @@ def solve_bvp(rate: Callable[..., Any] | EquationModel, boundary: Callable[..., 
     boundary : callable
         `boundary(begin, end, p)` returns as many numbers that shall be zero as there are states and parameters.
     mesh : sequence of float
-        Times from a to b, at least these two; nodes are added where they are needed.
+        Times from a to b in the unit of time of the rate, at least these two; nodes are added where they are needed.
     guess : callable, array or BoundarySolution
         A function of t, an array (mesh, states), one value per state, or an earlier solution.
     parameters : mapping of str to float, optional
-        Names and start values of the unknown parameters.
+        Names and start values of the unknown parameters, in their units.
     states : sequence of str, optional
         Names of the states.
     output : sequence of float, optional
-        Times at which the solution is wanted; a and b among them.
+        Times at which the solution is wanted, in the unit of `mesh`; a and b among them.
     tolerance : float, default 1e-06
         Largest error, relative to each state's largest value (or to `scale`).
     method : str or solver, default "auto"
@@ -56,7 +56,7 @@ def solve_bvp(rate: Callable[..., Any] | EquationModel, boundary: Callable[..., 
     degree : int, optional
         Stages, where they can be chosen.
     scale : mapping of str to float, optional
-        Typical magnitudes of states and parameters.
+        Typical magnitudes of states and parameters, in their units.
     growth : float, default 100.0
         Largest factor by which a change may grow over a segment.
     nodes : int, default 20000

@@ -35,7 +35,7 @@ def read_parquet(path: str | Path, *, time: Column | None = None, inputs: Inputs
     hold : str or mapping of str to str, default "zero"
         How inputs move between samples: "zero" (constant) or "linear".
     initial : mapping of str to float, optional
-        Known initial states.
+        Known initial states, in the units of the model.
     start : float, optional
         Time at which the initial state holds, in seconds; the first sample unless given.
     name : str, optional
@@ -92,7 +92,7 @@ def read_mat(path: str | Path, *, time: Column | None = None, inputs: Inputs = (
     hold : str or mapping of str to str, default "zero"
         How inputs move between samples: "zero" (constant) or "linear".
     initial : mapping of str to float, optional
-        Known initial states.
+        Known initial states, in the units of the model.
     start : float, optional
         Time at which the initial state holds, in seconds; the first sample unless given.
     name : str, optional

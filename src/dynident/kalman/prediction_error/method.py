@@ -1,4 +1,4 @@
-"""Prediction error method: its options, checked once."""
+"""Prediction error method: its options, checked once. Without process noise it is the output error method."""
 
 from __future__ import annotations
 
