@@ -22,8 +22,9 @@ from install_peers import MISSING, PEERS
 from timing import Result, in_fresh_process
 
 BENCHMARKS = ("gauss_newton_pass", "emps_fit", "growth", "small_fits", "start_up", "full_discretization", "kalman_belt_drive",
-              "kalman_growth", "verified_step", "verified_rig", "fmu_delta_robot", "design_input", "design_shapes",
-              "design_profiles", "boundary_values", "boundary_value_starts", "fleet", "transcription_peers", "stiff",
+              "kalman_growth", "verified_step", "verified_rig", "three_unknowns", "fmu_delta_robot", "design_input",
+              "design_shapes", "design_profiles", "boundary_values", "boundary_value_starts", "fleet",
+              "transcription_peers", "stiff",
               "noise", "arrival", "certified", "nonlinear_benchmarks", "identifiability", "verdict", "mass_form",
               "interval_coverage", "robot_closed_loop", "workbench", "petab_collection")
 HERE = Path(__file__).parent

@@ -131,6 +131,13 @@ def test_every_key_of_a_result_is_explained():
     assert not missing
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "methods").glob("*.md")), ids=lambda page: page.stem)
+def test_page_of_a_method_leads_to_its_equations_in_print(page):
+    text = page.read_text(encoding="utf-8")
+    if page.stem not in ("index", "fmu_tools"):
+        assert "../papers.md" in text or re.search(r"\*\*Sources\.\*\*.*\(\d{4}\)", text, re.DOTALL)
+
+
 THRESHOLDS = [  # page, words in which it says a threshold, the number that decides
     ("explain/identifiability.md", "above a condition of 10)", tolerances.COLLINEAR, 10.0),
     ("explain/identifiability.md", "singular values below 1e-8 of the largest", tolerances.SINGULAR_VALUE, 1e-8),

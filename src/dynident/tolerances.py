@@ -118,6 +118,8 @@ ZERO_SENSITIVITY = 1e-13  # of the largest column, each for a typical change of 
 
 SAME_COST = 1e-9  # relative; a cost, a defect or a vector of residuals that differs by less is the same
 SAME_OPTIMUM = 1e-3  # of the cost, or of one: 1e-3 of a squared standard error is 0.03 of one; ends this close are one optimum
+SAMPLING_GAIN = 1e-9  # of a criterion, a logarithm of standard deviations; an exchange of two samples that gains less is none
+SAMPLING_ROUND_GAIN = 1e-3  # the same; planning input and samples in turn ends where a round gains less
 FAR_FROM_START = 1e3  # typical sizes; a solve that ends further away may have passed the optimum, and is repeated
 UNBOUNDED_DISTANCE = 1e3  # times the start; where nothing is further away, no minimum lies at infinity
 SUSPECT_DISTANCE = 10.0  # times the start; the same for unknowns of which it is known that the data hardly hold them

@@ -8,7 +8,9 @@ from rigs import lost_samples, random_rig, rig_problem
 
 import dynident as di
 from dynident.codegen.compiler import compiler
-from dynident.papers.drive_train import RigTruth, drive_train, drive_train_record
+from dynident.papers.drive_train import RigTruth, drive_train, drive_train_record, driving_cycles
+from dynident.set_membership.bisection import slice_wide
+from dynident.set_membership.flows.boxes import Boxes
 
 pytestmark = pytest.mark.skipif(compiler() is None and find_spec("ival") is None,
                                 reason="proved bounds need a C compiler, or crival")
@@ -25,6 +27,56 @@ def test_truth_is_never_lost_on_a_random_rig(seed):
 def test_the_published_algorithm_does_not_lose_the_truth_either(seed):
     lost, observed = lost_samples(random_rig(seed), algorithm="paper", velocity_subdivisions=4)
     assert observed.empty_at is None and not lost
+
+
+FREEDOM = {"factored": {"factored_step": True}, "barrier": {"standstill_barrier": True}, "all": {
+    "factored_step": True, "standstill_barrier": True, "free_room": True, "strategy": "influence", "velocity_subdivisions": 4,
+    "v_bar": 0.5}}
+
+
+@pytest.mark.parametrize("name", FREEDOM)
+@pytest.mark.parametrize("seed", [*range(3000, 3003), *(pytest.param(s, marks=pytest.mark.slow) for s in range(3003, 3040))])
+def test_the_freedom_of_the_published_text_does_not_cost_the_truth(seed, name):
+    lost, observed = lost_samples(random_rig(seed), algorithm="paper", **FREEDOM[name])
+    assert observed.empty_at is None and not lost
+
+
+@pytest.mark.compiled
+def test_the_freedom_of_the_published_text_excludes_what_its_printed_rules_do_not():
+    time, torque = driving_cycles(0.0, 4.0)
+    problem = rig_problem(drive_train_record(time, torque), {"alpha": (-6, 0), "beta": (10, 1000), "T_Fs": (0, 0.3)})
+    common = {"algorithm": "paper", "max_boxes": 40, "reset": {"T_Fs": "speed"}}
+    width = {}
+    for name, options in {"printed": {"velocity_subdivisions": 20}, "freedom": {**FREEDOM["all"], "subdivisions": 10}}.items():
+        low, high = di.identify(problem, di.set_membership(**common, **options), progress=False).uncertainty.interval("beta")
+        assert low <= 65 <= high
+        width[name] = high - low
+    assert width["freedom"] < width["printed"] / 4
+
+
+def test_slices_of_wide_boxes_cover_them_and_no_more():
+    rng = np.random.default_rng(0)
+    lo = rng.uniform(-1, 0, (3, 12))
+    boxes = Boxes(lo, lo + rng.uniform(0.1, 2, (3, 12)), np.arange(12))
+    cut = slice_wide(boxes, 1, 4, 1.0, None)
+    wide = boxes.hi[1] - boxes.lo[1] > 1.0
+    assert cut.count == 12 + 3 * wide.sum() and np.all(cut.hi[1] - cut.lo[1] <= 1.0)
+    for mode in range(12):  # each mode is one box here
+        own = cut.mode == mode
+        order = np.argsort(cut.lo[1, own])
+        assert cut.lo[1, own].min() == boxes.lo[1, mode] and cut.hi[1, own].max() == boxes.hi[1, mode]
+        assert np.array_equal(cut.hi[1, own][order][:-1], cut.lo[1, own][order][1:])
+    assert slice_wide(boxes, 1, 4, 1.0, 7).count == 12 + 6  # two fit into the room
+    assert slice_wide(boxes, 1, 4, 9.0, None) is boxes
+
+
+@pytest.mark.parametrize("options, words", [
+    ({"factored_step": True}, 'factored_step = true is for algorithm = "paper"'),
+    ({"algorithm": "recursive", "standstill_barrier": True}, 'standstill_barrier = true is for algorithm = "paper"'),
+    ({"v_bar": 0.02}, "velocity_subdivisions is 0"), ({"v_bar": -1.0, "velocity_subdivisions": 4}, "give a positive number")])
+def test_options_of_the_published_algorithm_are_refused_where_they_say_nothing(options, words):
+    with pytest.raises(di.ProblemError, match=words):
+        di.set_membership(**options)
 
 
 @pytest.mark.compiled

@@ -41,6 +41,7 @@ class DesignOptions:
     starts: int = 4
     seed: int = 0
     max_iterations: int = 200
+    sample_budget: int | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -89,6 +90,8 @@ def parse_arguments(known: Problem | Estimate, signal: Signal | Mapping[str, Sig
         raise NotSupported("the selective cost is an integral over a fixed time; give one duration.")
     if options.records > 1 and isinstance(options.duration, tuple):
         raise NotSupported("several records at once need one fixed duration.")
+    if options.sample_budget is not None and (isinstance(chosen, Selective) or isinstance(options.duration, tuple)):
+        raise NotSupported("sample_budget chooses samples by a criterion of the covariance, in a record of one fixed duration.")
     return ParsedDesign(mode, signals, chosen, (*mode.constraints, *read), options)
 
 
@@ -97,6 +100,8 @@ def option_faults(options: DesignOptions) -> list[str]:
     faults = [f"{name} = {value!r}; give a whole number from 1 on." for name, value in (
         ("records", options.records), ("samples", options.samples), ("starts", options.starts),
         ("max_iterations", options.max_iterations)) if not is_whole(value) or value < 1]
+    if options.sample_budget is not None and (not is_whole(options.sample_budget) or options.sample_budget < 1):
+        faults.append(f"sample_budget = {options.sample_budget!r}; give how many samples may be measured, from 1 on.")
     if not is_whole(options.seed) or options.seed < 0:
         faults.append(f"seed = {options.seed!r}; give a whole number from 0 on.")
     if options.robust not in ROBUST:

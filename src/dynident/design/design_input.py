@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linprog
 
 from dynident._util.progress import Tell, reporter
 from dynident.design.argument_checks import DesignOptions, ParsedDesign, option_faults, parse_arguments
@@ -19,7 +18,10 @@ from dynident.design.design_problem import DesignProblem, build_design_problem, 
 from dynident.design.nlp import embed_sensitivities
 from dynident.design.optimize import Candidate, DesignState, Report, optimize_design, progress_line
 from dynident.design.plan import Plan, PlannedRecord
-from dynident.design.prior_information import UNIFORM, PriorInformation, problem_of
+from dynident.design.prior_information import PriorInformation, problem_of
+from dynident.design.rival import Discrimination, as_plan_of_first, with_rival
+from dynident.design.sampling import plan_samples
+from dynident.design.set_widths import predicted_set_widths
 from dynident.design.signals import SIGNALS, Signal, default_shapes, shape_label
 from dynident.errors import NotConverged, ProblemError, did_you_mean
 from dynident.estimate.estimate import Estimate
@@ -28,8 +30,6 @@ from dynident.problem.problem import Problem
 from dynident.tolerances import SAME_OPTIMUM
 
 EXAMPLE = 'Add for instance: [design] signal = "piecewise_linear", constraints = ["abs(u) <= 1"].'
-NOISE_DRAWS = 5  # over which the predicted set width is averaged
-NOISE_SEED = 1
 
 
 def design_input(known: Problem | Estimate, signal: Signal | Mapping[str, Signal] | Sequence[Signal] | None = None,
@@ -39,8 +39,8 @@ def design_input(known: Problem | Estimate, signal: Signal | Mapping[str, Signal
                  initial: Mapping[str, float] | None = None, parameters: Sequence[str] = (), records: int = 1,
                  robust: str = "", box: Mapping[str, tuple[float, float]] | None = None, samples: int = 8,
                  use_records: bool = True, amplitude: Mapping[str, float] | float | None = None, mode: str = "",
-                 starts: int = 4, seed: int = 0, max_iterations: int = 200,
-                 progress: Tell | bool | None = None) -> Plan:
+                 starts: int = 4, seed: int = 0, max_iterations: int = 200, sample_budget: int | None = None,
+                 rival: Problem | Estimate | None = None, progress: Tell | bool | None = None) -> Plan:
     """An input that is most informative about the parameters, within constraints (optimal experiment design).
 
     See the manual, methods/design.
@@ -87,6 +87,11 @@ def design_input(known: Problem | Estimate, signal: Signal | Mapping[str, Signal
         Of the starts and draws.
     max_iterations : int, default 200
         Of each start at the most.
+    sample_budget : int, optional
+        How many samples of each planned record may be measured, all unless given; which ones is planned with the input.
+    rival : Problem or Estimate, optional
+        Another model of the same records: the input is then the one after which both can be told apart best (T-optimal), the
+        first being right at its nominal values and the rival adapting to all records.
     progress : callable or bool, optional
         Called with the `DesignProgress` of each evaluation; False for silence.
 
@@ -115,7 +120,13 @@ def design_input(known: Problem | Estimate, signal: Signal | Mapping[str, Signal
     """
     began = clock.perf_counter()
     options = DesignOptions(duration, sample_time, initial, parameters, records, robust, box, samples, use_records, amplitude,
-                            mode, starts, seed, max_iterations)
+                            mode, starts, seed, max_iterations, sample_budget)
+    if rival is not None:
+        if criterion is not None:
+            raise ProblemError("a rival has a criterion of its own, the distance between both models; leave criterion out.")
+        plan = design_input(with_rival(known, rival), signal, Discrimination(), constraints, **vars(options),
+                            terminal_constraints=terminal_constraints, progress=progress)
+        return as_plan_of_first(plan)
     shapes = _shapes(known, signal, options)
     parsed = [parse_arguments(known, shape, criterion, constraints, terminal_constraints, options) for shape in shapes]
     with reporter(progress, progress_line) as report:
@@ -142,6 +153,8 @@ def _plan_of(parsed: ParsedDesign, report: Report, began: float) -> Plan:
     problem = build_design_problem(parsed)
     refuse_unidentifiable(problem)
     state = optimize_design(problem, report)
+    if problem.options.sample_budget is not None and problem.options.sample_budget < problem.inputs.samples:
+        problem, state = plan_samples(problem, state, report)
     return build_plan(problem, state, clock.perf_counter() - began)
 
 
@@ -181,7 +194,7 @@ def _shape_note(criterion: Criterion, best: str, costs: Mapping[str, float]) -> 
 def _worse(criterion: Criterion, cost: float, best: float) -> str:
     if not np.isfinite(cost):
         return "met not all constraints"
-    if isinstance(criterion, OptimalityCriterion):  # the logarithm of a standard deviation
+    if isinstance(criterion, (OptimalityCriterion, Discrimination)):  # the logarithm of a standard deviation or distance
         return f"is {100 * np.expm1(cost - best):.3g} % worse"
     return f"costs {cost:.4g} instead of {best:.4g}"
 
@@ -245,7 +258,7 @@ def build_plan(problem: DesignProblem, state: DesignState, seconds: float) -> Pl
     assert state.best is not None  # optimize_design gives no other
     best = state.best
     problem, c = _on_the_true_grid(problem, best)
-    rows = np.vstack([_planned_rows(problem, c, r) for r in range(problem.records)])
+    rows = np.vstack([_planned_rows(problem, c, r) for r in range(problem.records)])  # of the samples that are measured
     records = tuple(_record(problem, c, r) for r in range(problem.records))
     prior, of_interest = problem.prior, problem.of_interest
     std_after = predicted_std(prior, of_interest, rows)
@@ -279,6 +292,7 @@ def _planned_rows(problem: DesignProblem, c: np.ndarray, record: int) -> np.ndar
     result = simulation.run(c[record], *prior.nominal(record), derivatives=False)
     columns = prior.unknown_columns(record, simulation.model.initial, simulation.model.free)
     S = embed_sensitivities(result, columns, len(prior.names))
+    S = S if problem.taken is None else S[problem.taken[record]]
     return (S / prior.std[:, None]).reshape(-1, len(prior.names))
 
 
@@ -306,6 +320,9 @@ def _notes(problem: DesignProblem, std_after: Mapping[str, float]) -> list[str]:
     if lost:
         notes.append(f"Even with this input {', '.join(lost)} cannot be determined; a signal with more "
                      "coefficients or wider constraints may help.")
+    if problem.taken is not None:
+        notes.append(f"Of {problem.inputs.samples} samples of a record {int(problem.taken[0].sum())} are measured: those that "
+                     "tell most with this input.")
     if robust:
         notes.append(f"Planned for the {robust} of {len(problem.scenarios)} sets of values; the standard deviations are those "
                      "at the nominal values.")
@@ -323,7 +340,8 @@ def _record(problem: DesignProblem, c: np.ndarray, record: int) -> PlannedRecord
         prior.problem.experiments[prior.at_hand + record].name, time,
         {n: sampled[:, i] for i, n in enumerate(problem.inputs.signals)}, states, outputs, dict(layout.holds),
         dict(layout.initial), _noise(problem),
-        dict(zip(problem.inputs.names, (float(v) for v in c[record]), strict=True)), problem.mode.mode)
+        dict(zip(problem.inputs.names, (float(v) for v in c[record]), strict=True)), problem.mode.mode,
+        None if problem.taken is None else problem.taken[record])
 
 
 def _noise(problem: DesignProblem) -> dict[str, Noise]:
@@ -344,44 +362,3 @@ def _set_widths(problem: DesignProblem, planned: np.ndarray) -> tuple[dict[str, 
     if not any(isinstance(n, Bounded) for name in asked.model.outputs for n in asked.noise_of(name)):
         return {}, {}
     return predicted_set_widths(problem.prior, planned, problem.of_interest)
-
-
-def predicted_set_widths(prior: PriorInformation, planned: np.ndarray, of_interest: np.ndarray
-                         ) -> tuple[dict[str, float], dict[str, float]]:
-    """Set width before and after the planned records; infinite where nothing bounds a parameter.
-
-    In the linearised problem the set is a polytope: |errors - rows @ change| <= radius in every sample. Its extent is found
-    by linear programming for errors drawn evenly within their bounds, and averaged over a few draws. Rows are divided by the
-    std of evenly distributed errors, so that every error lies within +-sqrt(3).
-    """
-    names, active = prior.names, prior.active
-    ties = active.rows * prior.scale if active.texts else np.zeros((0, len(names)))
-    before = _widths(prior.rows, prior.scale, of_interest, ties) if len(prior.rows) else np.full(len(of_interest), np.inf)
-    after = _widths(np.vstack([prior.rows, planned]), prior.scale, of_interest, ties)
-    return ({names[i]: float(w) for i, w in zip(of_interest, before, strict=True)},
-            {names[i]: float(w) for i, w in zip(of_interest, after, strict=True)})
-
-
-def _widths(rows: np.ndarray, scale: np.ndarray, of_interest: np.ndarray, ties: np.ndarray) -> np.ndarray:
-    rng = np.random.default_rng(NOISE_SEED)
-    J = rows * scale
-    J = J[np.any(J != 0, axis=1)]
-    widths = []
-    for _ in range(NOISE_DRAWS):
-        errors = rng.uniform(-UNIFORM, UNIFORM, len(J))
-        A, b = np.vstack([J, -J]), np.concatenate([UNIFORM + errors, UNIFORM - errors])
-        widths.append([_extent(A, b, ties, i) * scale[i] for i in of_interest])
-    return np.mean(widths, axis=0)
-
-
-def _extent(A: np.ndarray, b: np.ndarray, ties: np.ndarray, i: int) -> float:
-    """Of the polytope A x <= b, ties @ x = 0 along coordinate i."""
-    ends = []
-    for sign in (1.0, -1.0):
-        cost = np.zeros(A.shape[1])
-        cost[i] = sign
-        solved = linprog(cost, A_ub=A, b_ub=b, A_eq=ties, b_eq=np.zeros(len(ties)), bounds=(None, None), method="highs")
-        if solved.status != 0:
-            return np.inf
-        ends.append(sign * solved.fun)
-    return ends[1] - ends[0]

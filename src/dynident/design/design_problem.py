@@ -48,6 +48,8 @@ class DesignProblem:
     durations: tuple[float, float]  # s, shortest and longest
     options: DesignOptions
     random_state: Mapping[str, Any]  # of the generator, for what is still to be drawn
+    taken: np.ndarray | None = None  # (records, samples) which are measured; None: all
+    first_start: np.ndarray | None = None  # variables to begin with, beside those that are drawn
 
     @property
     def inputs(self) -> InputTrajectory:

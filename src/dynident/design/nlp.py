@@ -132,7 +132,8 @@ class DesignNlp:
         at = problem.criterion.evaluate(self._information_state(results, inputs.duration(c[0])))
         gradient = np.zeros((problem.records, inputs.count))
         for r, (own, columns) in enumerate(zip(results, self.columns, strict=True)):
-            gradient[r] = (np.tensordot(at.d_sensitivities[r][:, :, columns], own.d_sensitivities, 3)
+            slopes = at.d_sensitivities[r] if problem.taken is None else at.d_sensitivities[r] * problem.taken[r][:, None, None]
+            gradient[r] = (np.tensordot(slopes[:, :, columns], own.d_sensitivities, 3)
                            + np.tensordot(at.d_outputs[r], own.d_outputs, 2)
                            + np.tensordot(at.d_inputs[r], own.d_inputs, 2))
             if inputs.free_duration:
@@ -141,13 +142,22 @@ class DesignNlp:
 
     def _information_state(self, results: Sequence[SensitivityResult], duration: float) -> InformationState:
         prior, inputs = self.problem.prior, self.simulation.inputs
+        sensitivities = [embed_sensitivities(own, columns, len(prior.names))
+                         for own, columns in zip(results, self.columns, strict=True)]
+        if self.problem.taken is not None:
+            sensitivities = [S * mask[:, None, None] for S, mask in zip(sensitivities, self.problem.taken, strict=True)]
         return InformationState(
-            time=inputs.tau * duration, outputs=[own.outputs for own in results],
-            sensitivities=[embed_sensitivities(own, columns, len(prior.names))
-                           for own, columns in zip(results, self.columns, strict=True)],
+            time=inputs.tau * duration, outputs=[own.outputs for own in results], sensitivities=sensitivities,
             inputs=[own.inputs for own in results], weight=1 / prior.std, sample_weight=duration / inputs.reference_duration,
             prior_information=prior.fisher_information, null_space=prior.null_space, names=prior.names,
             output_names=prior.problem.model.outputs, scale=prior.scale, of_interest=self.problem.of_interest)
+
+    def information_states(self, w: np.ndarray) -> list[InformationState]:
+        """In every scenario."""
+        problem, c = self.problem, self.problem.coefficients(w)
+        return [self._information_state([self.simulation.run(own, *problem.prior.at(scenario, r), derivatives=False)
+                                         for r, own in enumerate(c)], self.simulation.inputs.duration(c[0]))
+                for scenario in problem.scenarios]
 
     def _path_rows(self, results: Sequence[SensitivityResult]) -> list[ConstraintRows]:
         return [ConstraintRows(limit.text, limit.lower, limit.upper, limit.scale, own.monitored[where, k],

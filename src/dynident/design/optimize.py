@@ -133,7 +133,8 @@ def screen_starts(problem: DesignProblem) -> DesignState:
         cost, over = float(np.max(nlp.scenario_costs(at))) if problem.worst_case else at.value, nlp.violations(at)
         ranked.append((cost + float(np.mean(np.maximum(over, 0.0))) if over.size else cost, w))
     best = sorted(ranked, key=lambda each: each[0])[:count]
-    return DesignState(constraints, nlp, tuple(w for _, w in best))
+    given = () if problem.first_start is None else (problem.first_start,)
+    return DesignState(constraints, nlp, (*given, *(w for _, w in best)))
 
 
 def draw_start(problem: DesignProblem, simulation: PlannedSimulation, rng: np.random.Generator) -> np.ndarray:

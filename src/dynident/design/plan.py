@@ -51,23 +51,39 @@ class PlannedRecord:
     noise: Mapping[str, Noise]
     coefficients: Mapping[str, float]
     mode: str = ""  # of a hybrid model: the one in which it begins and stays
+    measured: np.ndarray | None = None  # (samples,) which samples are to be measured; None: all
 
     @property
     def duration(self) -> float:
         return float(self.time[-1])
 
     def experiment(self, outputs: Mapping[str, np.ndarray], time: np.ndarray | None = None) -> Experiment:
-        """The record once it was run: what was measured, with this plan's inputs."""
+        """The record once it was run: what was measured, with this plan's inputs.
+
+        Of a plan with a budget of samples: a value for each sample, or for those alone that were to be measured.
+        """
         missing = [name for name in self.noise if name not in outputs]
         if missing:
             raise ProblemError(f"the plan counts on a measurement of {', '.join(missing)}.")
+        if self.measured is not None:
+            outputs = {name: self._at_samples(np.asarray(values, float)) for name, values in outputs.items()}
         return Experiment(self.time if time is None else time, dict(self.inputs), dict(outputs),
                           {n: noise for n, noise in self.noise.items() if n in outputs}, dict(self.initial),
                           hold=dict(self.hold), name=self.name, mode=self.mode)
 
+    def _at_samples(self, values: np.ndarray) -> np.ndarray:
+        assert self.measured is not None
+        if values.size != int(self.measured.sum()) or values.size == self.time.size:
+            return values
+        whole = np.full(self.time.size, np.nan)
+        whole[self.measured] = values
+        return whole
+
     def to_csv(self, path: str | Path) -> Path:
-        """Time and inputs, one row per sample, as a controller reads them."""
+        """Time and inputs, one row per sample, as a controller reads them; 1 in `measure` where a sample is to be measured."""
         columns = {"time": self.time, **{n: np.asarray(u) for n, u in self.inputs.items()}}
+        if self.measured is not None:
+            columns["measure"] = self.measured.astype(float)
         return Path(hooks.call("write_columns", columns, path))
 
 
@@ -133,6 +149,8 @@ class Plan:
         Seconds by part of the work.
     units : mapping of str to str
         By signal and parameter.
+    noncentrality : float or None
+        Where a rival was given: by how much its sum of squares will be larger, in units of the noise, however it adapts.
     shape : str
         Of the input, and how many coefficients it has.
     shapes : mapping of str to float
@@ -167,6 +185,7 @@ class Plan:
     counts: Mapping[str, int] = field(default_factory=dict)
     times: Mapping[str, float] = field(default_factory=dict)
     units: Mapping[str, str] = field(default_factory=dict)
+    noncentrality: float | None = None  # of the test against a rival model, where one was given
     shape: str = ""  # of the input
     shapes: Mapping[str, float] = field(default_factory=dict)  # cost by shape that was tried; infinite where none was found
 

@@ -72,7 +72,7 @@ ITEMS: tuple[Item, ...] = (
         "intervals", "interval_items",
         ("automaton", "Figs. 3 and 4", "the automaton of the drive train", "1 s", "automaton"),
         ("simulation", "Sec. 3, (4), (5)", "the four-stage verified simulation over a box of parameters", "5 s", "simulation"),
-        ("fig-6", "(6) to (13), Fig. 6", "identification with subdivision, reset and merging, as printed and by our recursion",
+        ("fig-6", "(6) to (13), Fig. 6", "identification with subdivision, reset and merging: printed rules, freedom, ours",
          "5 min", "fig_6"),
         ("fig-7", "Fig. 7", "an input that only tracks", "3 s", "fig_7"),
         ("fig-8", "Fig. 8", "an input by the selective cost (19)", "5 s", "fig_8"),
@@ -88,6 +88,10 @@ ITEMS: tuple[Item, ...] = (
         ("table-1", "Table 1", "seven parameters of a delta robot through an FMU", "5 s", "table_1"),
         ("figs-4-6", "Figs. 4 to 6", "torques of the three arms before and after", "5 s", "figs_4_to_6"),
         ("covariance", "Secs. 5 and 7.4", "covariance and 95 % intervals, by repeats", "2 min", "covariance"),
+    ),
+    *_items(
+        "fmi", "fmu_another_tool",
+        ("another-tool", "Sec. 1, tools", "the same robot through an FMU that pythonfmu wrote", "1 min", "another_tool"),
     ),
     *_items(
         "thesis", "thesis_methods",

@@ -6,6 +6,10 @@ longer be active fall away. `Boxes.mode` is a bit mask of active modes, which ar
 its invariant can hold and no guard leads out of it for certain. Boxes are split by rules (10) to (12), with M = 50; a
 parameter that may have changed is split into the three pieces of (13).
 
+Beyond the printed rules, what the text leaves free: a step with each state once where a mode is linear in the states
+(`factored`), and a barrier at standstill (`barrier`): of the modes that are active by their conditions, only those to which a
+transition leads, and no states outside of their invariants, so that a motion does not pass through a rest that holds.
+
 No state may jump in a transition: between hulls of rates a jump would be lost. `UnionOfModesStep` refuses models that do.
 """
 
@@ -13,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import casadi
 import numpy as np
@@ -42,8 +47,8 @@ PRINTED_FLOW = FlowOptions(order=1, form="natural")
 class UnionOfModesStep:
     """One step of a model over boxes, as published."""
 
-    def __init__(self, automaton: IntervalAutomaton, model: EquationModel):
-        self.automaton, self.layout = automaton, automaton.layout
+    def __init__(self, automaton: IntervalAutomaton, model: EquationModel, factored: bool = False, barrier: bool = False):
+        self.automaton, self.layout, self.barrier = automaton, automaton.layout, barrier
         s = self.layout.symbols()
         jumping = [f"{t.source} -> {t.target}" for t in model.transitions if not _is_continuous(t, s)]
         if jumping:
@@ -51,6 +56,8 @@ class UnionOfModesStep:
                                f"{', '.join(jumping)}. Use algorithm=\"recursive\".")
         self.flows = tuple(ModeFlow(self.layout, law.rate, PRINTED_FLOW, automaton.rigorous) for law in automaton.modes)
         self.laws = tuple(_RateKernels(law.rate, s, automaton.rigorous) for law in automaton.modes)
+        self.factored = tuple(_factored_kernel(law.rate, s, automaton.rigorous) if factored else None
+                              for law in automaton.modes)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -79,12 +86,16 @@ class UnionOfModesStep:
         """What is left of the boxes at the next sample, and whether each was in one mode throughout."""
         lo, hi = stack_rows(self.layout, boxes.lo, boxes.hi, step)
         masks = self._active_in(lo, hi)
+        masks = masks & self._reachable(boxes.mode, lo, hi) if self.barrier else masks
         masks = self._add_enclosure(masks, lo, hi)
+        if self.barrier:
+            self._keep_to_invariants(masks, lo, hi)
         lo[:self.layout.states], hi[:self.layout.states] = self._enclose_end(masks, lo, hi)
         k = self.layout.unknowns
         ends = Boxes(lo[:k], hi[:k], masks).without_empty()
         ends = ends if sample.empty else intersect_measurement(Prediction(ends), self.automaton, sample).ends
         still_active = self._active_in(*stack_rows(self.layout, ends.lo, ends.hi, sample.step))  # Step 4
+        still_active = self._at_next(ends, still_active, sample.step) if self.barrier else still_active
         left = concatenate([Boxes(ends.lo, ends.hi, still_active)], k)
         return left.select(left.mode > 0), bool(np.all(masks & (masks - 1) == 0))
 
@@ -94,6 +105,35 @@ class UnionOfModesStep:
         for mode, law in enumerate(self.automaton.modes):
             masks |= (law.invariant_can_hold(lo, hi) & ~law.must_leave(lo, hi)).astype(int) << mode
         return masks
+
+    def _reachable(self, masks: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
+        """The modes of each box, and those to which transitions can lead from them within the enclosure in the rows."""
+        while True:
+            more = masks.copy()
+            for mode, law in enumerate(self.automaton.modes):
+                own = (masks >> mode) & 1 == 1
+                for jump in law.transitions:
+                    can = own.copy()
+                    can[own] = jump.guard_during.can_hold(lo[:, own], hi[:, own])
+                    more |= can.astype(int) << jump.target
+            if np.all(more == masks):
+                return masks
+            masks = more
+
+    def _at_next(self, ends: Boxes, active: np.ndarray, step: IntervalStep) -> np.ndarray:
+        """What of the active modes can be had from those of the step that ends."""
+        return active & self._reachable(ends.mode, *stack_rows(self.layout, ends.lo, ends.hi, step))
+
+    def _keep_to_invariants(self, masks: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> None:
+        """The enclosures in the rows without states in which no active mode can be; none left is an empty box."""
+        rows = self.layout.enclosure_rows
+        for mask in np.unique(masks):
+            own = masks == mask
+            low, high = np.full((2, self.layout.states, int(own.sum())), np.nan)
+            for mode in _modes_in(mask):
+                part = self.automaton.modes[mode].invariant_during.contract(lo[:, own], hi[:, own])
+                low, high = np.fmin(low, part[0][rows]), np.fmax(high, part[1][rows])
+            lo[rows, own], hi[rows, own] = low, high
 
     def _add_enclosure(self, masks: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
         """Steps 1 and 2: puts the bounding boxes into the rows of the enclosure; the masks of all that is active."""
@@ -113,7 +153,8 @@ class UnionOfModesStep:
                 strictly = not all(self.flows[mode].smoothness.everywhere for mode in _modes_in(mask))
                 box = find_invariant_box(image, (rows[0, :n].copy(), rows[1, :n].copy()), strictly)
                 lo[enclosure.start:enclosure.stop, own], hi[enclosure.start:enclosure.stop, own] = box
-            more = masks | self._active_in(lo, hi)
+            active = self._active_in(lo, hi)
+            more = masks | (active & self._reachable(masks, lo, hi) if self.barrier else active)
             if np.all(more == masks):
                 return masks
             masks = more
@@ -126,8 +167,11 @@ class UnionOfModesStep:
             own = masks == mask
             low, high = lo[:, own], hi[:, own]
             modes = _modes_in(mask)
+            kernel = self.factored[modes[0]] if len(modes) == 1 else None
             if len(modes) == 1:
                 found = self.flows[modes[0]].enclose_end(low, high)
+                found = found if kernel is None else intersect(found, kernel.evaluate(low, high))
+                found = intersect(found, (low[enclosure], high[enclosure])) if self.barrier else found
             else:
                 found = intersect(self._union(modes, low, high), (low[enclosure], high[enclosure]))
             ends[0][:, own], ends[1][:, own] = found
@@ -158,6 +202,21 @@ class _RateKernels:
         self.at_start, self.during, self.jacobian, self.time_derivative = (
             make_interval_kernel(s.function(e), rigorous)
             for e in (f, s.during_step(f), s.during_step(casadi.densify(casadi.jacobian(f, s.x))), s.during_step(own)))
+
+
+def _factored_kernel(rate: casadi.Function, s: StepSymbols, rigorous: bool) -> Any:
+    """x + h f(x) + h^2/2 (df/dx f + df/dt)(B) with each state once, for a mode that is linear in them; None for others."""
+    f = at_start(s, rate)
+    slopes = casadi.jacobian(f, s.x)
+    if f.is_zero() or casadi.depends_on(slopes, s.x):
+        return None
+    rest = casadi.substitute(f, s.x, casadi.SX.zeros(s.x.numel()))
+    bend = casadi.jtimes(f, s.x, f) + casadi.jtimes(f, s.u, s.input_rate) + casadi.jtimes(f, s.t, casadi.SX(1))
+    rows = []
+    for i in range(s.x.numel()):
+        own = casadi.vertcat(*[(1.0 if i == j else 0.0) + s.h * slopes[i, j] for j in range(s.x.numel())])
+        rows.append(casadi.dot(own, s.x) + s.h * rest[i])
+    return make_interval_kernel(s.function(casadi.vertcat(*rows) + s.h**2 / 2.0 * s.during_step(bend)), rigorous)
 
 
 def _is_continuous(transition: TransitionFunctions, s: StepSymbols) -> bool:

@@ -181,6 +181,25 @@ def slice_widest(boxes: Boxes, row: int, slices: int) -> Boxes:
     return concatenate([boxes.select(kept), Boxes(lo, hi, np.full(slices, boxes.mode[widest]))], lo.shape[0])
 
 
+def slice_wide(boxes: Boxes, row: int, slices: int, widest: float, room: int | None) -> Boxes:
+    """All boxes that are wider than a bound in one row, cut into equal slices there (footnote 5); the widest first, and no
+    more of them than there is room for."""
+    width = boxes.hi[row] - boxes.lo[row]
+    wide = np.flatnonzero((width > widest) & np.isfinite(width))
+    if slices < 2 or not wide.size:
+        return boxes
+    if room is not None and wide.size * (slices - 1) > room:
+        wide = wide[np.argsort(width[wide])[::-1][:max(room, 0) // (slices - 1)]]
+    share = np.linspace(0, 1, slices + 1)[:, None]
+    edges = boxes.lo[row, wide] + share * width[wide]  # (slices + 1, boxes)
+    edges[0], edges[-1] = boxes.lo[row, wide], boxes.hi[row, wide]
+    lo, hi = (np.repeat(ends[:, wide], slices, axis=1) for ends in (boxes.lo, boxes.hi))
+    lo[row], hi[row] = edges[:-1].T.ravel(), edges[1:].T.ravel()
+    kept = np.ones(boxes.count, bool)
+    kept[wide] = False
+    return concatenate([boxes.select(kept), Boxes(lo, hi, np.repeat(boxes.mode[wide], slices))], lo.shape[0])
+
+
 def merge_boxes(boxes: Boxes, max_boxes: int, first_width: np.ndarray) -> Boxes:
     """At most `max_boxes` (or one per mode): neighbours in Morton order are joined, cheapest first."""
     for _ in range(MAX_MERGE_ROUNDS):

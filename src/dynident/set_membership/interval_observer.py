@@ -14,7 +14,14 @@ import casadi
 import numpy as np
 
 from dynident.models.equations import EquationModel
-from dynident.set_membership.bisection import BisectionContext, Strategy, bisect_most_urgent, merge_boxes, slice_widest
+from dynident.set_membership.bisection import (
+    BisectionContext,
+    Strategy,
+    bisect_most_urgent,
+    merge_boxes,
+    slice_wide,
+    slice_widest,
+)
 from dynident.set_membership.flows.boxes import (
     BoundedSample,
     Boxes,
@@ -99,6 +106,7 @@ class BoxBudget:
     max_boxes: int
     bisections: int  # per sample (M)
     slices: int = 0  # M_v
+    widest_slice: float | None = None  # v_bar: every box that is wider in `sliced_row` is sliced; None: the widest one
     sliced_row: int = -1
     bisect_when_full: bool = False  # bisect though there is no room, and merge again; else only as far as there is room
 
@@ -107,7 +115,7 @@ class BoxBudget:
 class ObserverVariant:
     """What a published variant of the observer does in its own way."""
 
-    make_step: Callable[[IntervalAutomaton, EquationModel], VerifiedStep]
+    make_step: Callable[..., VerifiedStep]  # of (automaton, model) and, for a published one, options of its own
     strategy: str
     bisections: int  # per sample, where nothing is said
     renew: Renewal
@@ -197,7 +205,13 @@ class IntervalObserver:
         if boxes.count >= budget.max_boxes and not budget.bisect_when_full:  # none died: a few make room for bisections
             boxes = merge_boxes(boxes, budget.max_boxes - max(budget.max_boxes // FREED_PART, 1), width)
         count = budget.bisections if budget.bisect_when_full else min(budget.bisections, budget.max_boxes - boxes.count)
-        boxes = slice_widest(boxes, budget.sliced_row, budget.slices) if budget.slices else boxes
+        if budget.slices and budget.widest_slice is not None:
+            room = None if budget.bisect_when_full else budget.max_boxes - boxes.count
+            before = boxes.count
+            boxes = slice_wide(boxes, budget.sliced_row, budget.slices, budget.widest_slice, room)
+            count = count if budget.bisect_when_full else count - (boxes.count - before)
+        elif budget.slices:
+            boxes = slice_widest(boxes, budget.sliced_row, budget.slices)
         if count <= 0:
             return boxes
         inputs = {n: float(u) for n, u in zip(self.model.inputs, step.inputs[1], strict=True)}

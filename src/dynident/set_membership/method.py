@@ -30,6 +30,7 @@ from dynident.set_membership.bisection import Strategy, resolve_strategy
 from dynident.set_membership.run import check_setup, run
 
 ALGORITHMS = ("auto", "batch", "recursive", "paper")
+PAPER_OPTIONS = ("factored_step", "standstill_barrier", "free_room")  # of the published algorithm alone
 MAX_ORDER = 20  # beyond it coefficients only round
 
 
@@ -44,6 +45,11 @@ def taylor_order(name: str, value: Any) -> list[str]:
 def fraction(name: str, value: Any) -> list[str]:
     good = isinstance(value, Real) and 0 < float(value) < 1
     return [] if good else [f"{name} = {value!r} is a share of the first box; use for instance 0.02."]
+
+
+def positive_or_none(name: str, value: Any) -> list[str]:
+    good = value is None or (is_number(value) and 0 < value < float("inf"))
+    return [] if good else [f"{name} = {value!r}; give a positive number, or leave it out."]
 
 
 def state_name(name: str, value: Any) -> list[str]:
@@ -97,6 +103,14 @@ class SetMembership(Method):
     subdivisions: int | None = option(None, "M: of a box, per sample.", whole_number(0, None))
     velocity_subdivisions: int = option(0, "M_v: of the state `velocity`.", whole_number(0))
     velocity: str = option("", "The state that is divided.", state_name)
+    v_bar: float | None = option(None, "Width of `velocity` above which every box is divided into M_v; None: only the widest.",
+                                 positive_or_none)
+    factored_step: bool = option(False, 'Of algorithm="paper": a step of a mode that is linear in the states is taken with '
+                                 "each state once, (1 + h alpha) x2 + ...", true_or_false)
+    standstill_barrier: bool = option(False, 'Of algorithm="paper": modes to which no transition leads are not active, so that '
+                                      "no motion passes through a standstill that holds.", true_or_false)
+    free_room: bool = option(False, 'Of algorithm="paper": boxes are divided only as far as max_boxes leaves room.',
+                             true_or_false)
     passes: int = option(1, "Over the record.", whole_number(1))
     reset: Mapping[str, str] = option(dict, '{"T": "speed"}: T may change once in each standstill, when the output `speed` has '
                                       "been measured as zero for `standstill_time`.", reset_table)
@@ -114,9 +128,16 @@ class SetMembership(Method):
     kind: ClassVar[str] = "set_membership"
 
     def __post_init__(self) -> None:
-        check_options(self)
+        check_options(self, self._published_faults())
         if isinstance(self.strategy, str):
             resolve_strategy(self.strategy, "")
+
+    def _published_faults(self) -> list[str]:
+        faults = [f'{name} = true is for algorithm = "paper"; algorithm = "{self.algorithm}" needs none of it.'
+                  for name in PAPER_OPTIONS if getattr(self, name) is True and self.algorithm != "paper"]
+        if self.v_bar is not None and not self.velocity_subdivisions:
+            faults.append("v_bar says which velocities are divided, but velocity_subdivisions is 0; give M_v, such as 20.")
+        return faults
 
     @property
     def capabilities(self) -> Capabilities:

@@ -111,10 +111,12 @@ def make_observer(method: SetMembership, setup: SetMembershipSetup, algorithm: s
     resets = tuple(_make_reset(method, setup, name, signal) for name, signal in method.reset.items())
     bisections = method.subdivisions if method.subdivisions is not None else variant.bisections
     sliced = model.states.index(method.velocity) if method.velocity else len(model.states) - 1
-    budget = BoxBudget(method.max_boxes, bisections, method.velocity_subdivisions, sliced, variant.bisect_when_full)
+    budget = BoxBudget(method.max_boxes, bisections, method.velocity_subdivisions, method.v_bar, sliced,
+                       variant.bisect_when_full and not method.free_room)
     strategy = resolve_strategy(method.strategy, variant.strategy)
-    return IntervalObserver(model, variant.make_step(setup.automaton, model), strategy, budget, variant.backward, resets,
-                            variant.renew)
+    options = {"factored": method.factored_step, "barrier": method.standstill_barrier} if published else {}
+    return IntervalObserver(model, variant.make_step(setup.automaton, model, **options), strategy, budget, variant.backward,
+                            resets, variant.renew)
 
 
 def _default_variant(method: SetMembership) -> ObserverVariant:
