@@ -58,7 +58,7 @@ FEWEST_SAMPLES = 8  # with fewer nothing can be said
 FEWEST_FREE = 4  # samples beyond the unknowns, likewise
 FEWEST_FOR_SIZE = 16  # samples; of fewer, noise of the given size and an error of that size look alike
 FEWEST_FOR_OTHER_NOISE = 80  # samples; fewer white ones do not tell noise that was given too small from an error of the model
-FEWEST_FOR_SLOW_NOISE = 100  # samples, without a given std
+FEWEST_FOR_SLOW_NOISE = 100  # samples; fewer do not tell slow noise from an error of the model
 
 Judged = tuple[Grade, Cause]
 
@@ -227,7 +227,7 @@ def _with_given_noise(fit: SignalFit, better_than_line: bool) -> Judged | None:
         surely = chi <= chi_square_limit(fit.statistics, fit.unknowns, CHI_SQUARE_CONFIDENCE_FEW)
         tells = white is not False and surely and s.samples >= FEWEST_FOR_SIZE and not follows_something(fit)
         return (Grade.NOISE, Cause.NONE) if tells else (Grade.UNJUDGED, Cause.FEW_DATA)
-    if expected and not few and chi >= CHI_SQUARE_SLOW_LEAST and follows_nothing(fit):
+    if expected and s.samples >= FEWEST_FOR_SLOW_NOISE and chi >= CHI_SQUARE_SLOW_LEAST and follows_nothing(fit):
         return (Grade.SLOW_NOISE if chi <= CHI_SQUARE_SLOW else Grade.SLOW_REMAINDER), Cause.SLOW_NOISE
     enough = s.samples >= FEWEST_FOR_OTHER_NOISE
     if not expected and white and enough and better_than_line and not follows_something(fit):
