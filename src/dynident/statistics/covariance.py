@@ -32,9 +32,12 @@ from dynident.statistics.error_propagation import (
     EstimatorGain,
     FullRankGain,
     JacobianQR,
+    among_all,
     estimator_gain,
     given_noise_factors,
     noise_free,
+    released_std,
+    std_as_given,
 )
 from dynident.statistics.identifiability import find_practically_unidentifiable, identifiability
 from dynident.statistics.quantisation import QuantisedNoise, Quantiser
@@ -329,15 +332,10 @@ def covariance_from(problem: Problem, linearization: ResidualJacobian, active: M
     default_kind, reason = _which(problem, failed, errors.noise, spread)
     unidentifiable, combinations, null = _undetermined(problem, values, free, scales, sensitivity, smallest) if (
         not fit.complete) else ((), (), np.zeros((len(names), 0)))
-    bound_std = {kind: {n: _released_std(r, meat.dense(), names.index(n)) for n, r in released.items()} if released else {}
+    bound_std = {kind: {n: released_std(r, meat.dense(), names.index(n)) for n, r in released.items()} if released else {}
                  for kind, meat in score_covariances.items()}
     sensitivities = {n: bound_sensitivity(sensitivity, fit, names.index(n), side, bool(released[n].determined[names.index(n)]))
               for n, side in active.items()}
-    as_given: dict[str, float] = {}
-    if factors:
-        meat = sensitivity.covariance(np.ones(errors.variance.size))
-        as_given = dict(zip(names, np.sqrt(np.maximum(np.diag(fit.covariance(meat)), 0.0)).tolist(), strict=True))
-        as_given |= {n: _released_std(r, meat.dense(), names.index(n)) for n, r in released.items()}
     covariance = Covariance(
         names=names, values=values, matrix=fit.covariance(score_covariances["plain"]), dof=errors.dof, active=dict(active),
         corrected=fit.covariance(score_covariances["corrected"]) if "corrected" in score_covariances else None,
@@ -347,7 +345,7 @@ def covariance_from(problem: Problem, linearization: ResidualJacobian, active: M
         unidentifiable=unidentifiable, combinations=combinations, null_space=null,
         logarithmic=tuple(u.name for u in problem.unknowns if u.log), fixed=problem.fixed_values(),
         bounds=finite_bounds(problem), noise_factors={output: factor for output, (_, factor, _) in factors.items()},
-        given_std=as_given,
+        given_std=std_as_given(names, sensitivity, fit, released) if factors else {},
         deferred=(partial(covariance_from, problem, linearization, active, noise_estimated, smallest, limits, robust=robust,
                           simulation_error=simulation_error)
                   if errors.noise is None and errors.enough and not failed else None))
@@ -360,13 +358,6 @@ def _undetermined(problem: Problem, values: np.ndarray, free: list[int], scales:
     compact = sensitivity.triangle[:, free] * sensitivity.lengths[free]
     known = identifiability([problem.names[i] for i in free], values[free], scales[free], compact, smallest)
     return known.unidentifiable, known.combinations, among_all(known.null_space, free, len(values))
-
-
-def among_all(null_space: np.ndarray, free: list[int], unknowns: int) -> np.ndarray:
-    """Directions of the free unknowns (free, k) as directions of all, (unknowns, k)."""
-    null = np.zeros((unknowns, null_space.shape[1]))
-    null[free] = null_space
-    return null
 
 
 def _with_released(fit: EstimatorGain | FullRankGain, released: Mapping[int, EstimatorGain | FullRankGain]
@@ -418,7 +409,3 @@ def typical_values(problem: Problem, values: np.ndarray) -> np.ndarray:
     sizes = [u.scale if u.scale is not None else (max(abs(u.start), abs(v)) if u.start else np.nan)
              for u, v in zip(problem.unknowns, values, strict=True)]
     return np.array(sizes, float)
-
-
-def _released_std(released: EstimatorGain | FullRankGain, score_covariance: np.ndarray, i: int) -> float:
-    return float(np.sqrt(released.gain[i] @ score_covariance @ released.gain[i])) if released.determined[i] else np.inf

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -195,3 +195,23 @@ def _noise_groups(problem: Problem, rows: ResidualIndex) -> list[tuple[np.ndarra
     if not np.any(label >= 0):
         label[rows.experiment >= 0] = 0  # every std was given, yet the caller asks for their common factor
     return [(np.flatnonzero(label == k), bool(k >= 0)) for k in np.unique(label)]
+
+
+def released_std(released: EstimatorGain | FullRankGain, score_covariance: np.ndarray, i: int) -> float:
+    """Standard deviation of an unknown on a bound if it were released; infinite where the data do not determine it."""
+    return float(np.sqrt(released.gain[i] @ score_covariance @ released.gain[i])) if released.determined[i] else np.inf
+
+
+def std_as_given(names: Sequence[str], sensitivity: JacobianQR, fit: EstimatorGain | FullRankGain,
+                 released: Mapping[str, EstimatorGain | FullRankGain]) -> dict[str, float]:
+    """By unknown: the standard deviation for independent errors of size one; of one on a bound, if it were released."""
+    meat = sensitivity.covariance(np.ones(sensitivity.basis.shape[0]))
+    found = dict(zip(names, np.sqrt(np.maximum(np.diag(fit.covariance(meat)), 0.0)).tolist(), strict=True))
+    return found | {name: released_std(r, meat.dense(), names.index(name)) for name, r in released.items()}
+
+
+def among_all(null_space: np.ndarray, free: list[int], unknowns: int) -> np.ndarray:
+    """Directions of the free unknowns (free, k) as directions of all, (unknowns, k)."""
+    null = np.zeros((unknowns, null_space.shape[1]))
+    null[free] = null_space
+    return null
