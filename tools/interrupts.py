@@ -60,8 +60,8 @@ def _duration(folder: Path, command: str, number: int) -> float:
 def _remove_results(folder: Path) -> None:
     import shutil
 
-    for path in folder.iterdir():
-        if path.is_dir() and path.name != "temporary":
+    for path in [p for p in folder.iterdir() if p.name != "temporary"] + list((folder / "temporary").iterdir()):
+        if path.is_dir():
             shutil.rmtree(path)
 
 

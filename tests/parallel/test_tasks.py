@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -41,6 +42,22 @@ def test_task_of_a_killed_worker_is_done_by_another(pool, tmp_path):
     tasks = [(k, 3) for k in range(8)]
     assert list(map_ordered(workloads.dies_the_first_time, str(tmp_path), tasks, pool)) == list(range(8))
     assert (tmp_path / "died").exists()
+
+
+def test_tasks_that_are_ended_leave_no_temporary_folder_behind(tmp_path, monkeypatch):
+    own = tmp_path / "temporary"
+    own.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(own))
+    with di.process_pool(1) as executor:
+        executor.submit(workloads.hangs_in_a_temporary_folder, str(tmp_path), 0)
+        until = time.monotonic() + 60
+        while not (tmp_path / "begun").exists() and time.monotonic() < until:
+            time.sleep(0.05)
+        assert len(list(own.glob("*/*"))) == 1  # the folder of the workers, and in it that of the task
+        executor.abort()
+        assert list(own.iterdir()) == []
+        assert executor.submit(workloads.plus_square, 1, 2).result(60) == 5  # what is submitted afterwards gets new processes
+    assert list(own.iterdir()) == []
 
 
 def test_task_that_kills_every_worker_is_given_up_and_the_others_go_on(pool):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 import time
 from pathlib import Path
 
@@ -25,6 +26,12 @@ def always_dies(common, x, deadly):
     if x == deadly:
         os.kill(os.getpid(), signal.SIGKILL)
     return x
+
+
+def hangs_in_a_temporary_folder(common, x):
+    with tempfile.TemporaryDirectory():
+        Path(common, "begun").write_text("")
+        time.sleep(60)
 
 
 def hangs(common, x, forever):

@@ -113,7 +113,9 @@ def free_claims(quick: bool, tell: Tell) -> Outcome:
     return compared(
         unstable == len(rows) and better == len(rows), "Euler is immediately unstable; SE follows vibrations better than Heun",
         f"Euler unstable in {unstable} of {len(rows)} cases; SE better than Heun in {better} of {len(rows)}",
-        "Euler is unstable only on belts stiffer than Table 1's, and in free runs Heun is usually the better of the two",
+        f"Euler is stable up to {max((row[0] for row in rows if row[3] < np.inf), default=0.0):g} and unstable from "
+        f"{min((row[0] for row in rows if row[3] == np.inf), default=np.inf):g} times the stiffness of Table 1 on; Heun "
+        f"follows better than SE in {len(rows) - better} of {len(rows)} cases",
         ("stiffness", "motion", "controller", "EF", "SE", "Heun", "LP", "RK3", "RK4"), rows, partial(_draw_free, rows))
 
 

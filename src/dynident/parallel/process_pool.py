@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import shutil
 import sys
+import tempfile
 import threading
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
+from pathlib import Path
 from typing import Any
 
 from pebble import ProcessExpired, ProcessPool
@@ -59,6 +62,7 @@ class PoolExecutor(Executor):
     def __init__(self, workers: int):
         self.workers = workers
         self._pool: ProcessPool | None = None
+        self._temporary: Path | None = None  # where the workers' temporary files are: one that is killed leaves them behind
         self._broken_pools = 0
         self._closed = False
 
@@ -79,13 +83,22 @@ class PoolExecutor(Executor):
         if pool is not None:
             pool.close()
             pool.join()
+        self._clear()
 
     def abort(self) -> None:
         """End all tasks and their processes at once; what is submitted afterwards gets new ones."""
         pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.stop()
-            pool.join()
+        try:
+            if pool is not None:
+                pool.stop()
+                pool.join()
+        finally:
+            self._clear()
+
+    def _clear(self) -> None:
+        folder, self._temporary = self._temporary, None
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> bool | None:
         self.shutdown(cancel_futures=kind is not None)
@@ -101,16 +114,16 @@ class PoolExecutor(Executor):
     def _active_pool(self) -> ProcessPool:
         """The pool; a new one where it broke, which it does when an idle worker is killed."""
         if self._pool is not None and not self._pool.active:
-            self._pool.stop()
-            self._pool.join()
-            self._pool = None
+            self.abort()
             self._broken_pools += 1
             if self._broken_pools >= MAX_BROKEN_POOLS:
                 raise WorkerLost("Worker processes die as soon as they are started. In a script, put what runs below "
                                  '`if __name__ == "__main__":`, since each worker reads the script again; else the '
                                  "machine may be out of memory.")
         if self._pool is None:
-            self._pool = ProcessPool(self.workers, context=multiprocessing.get_context("spawn"), initializer=_initialize_worker)
+            self._temporary = Path(tempfile.mkdtemp(prefix="dynident-workers-"))
+            self._pool = ProcessPool(self.workers, context=multiprocessing.get_context("spawn"), initializer=_initialize_worker,
+                                     initargs=(str(self._temporary),))
         return self._pool
 
     def _count_success(self, future: Future) -> None:
@@ -118,9 +131,11 @@ class PoolExecutor(Executor):
             self._broken_pools = 0
 
 
-def _initialize_worker() -> None:
-    """In a new worker: Ctrl-C is for the main process, and the end of that is the end of this."""
+def _initialize_worker(temporary: str) -> None:
+    """In a new worker: Ctrl-C is for the main process, and the end of that is the end of this; temporary files, those of a
+    compiler too, are where the main process clears them away."""
     ignore_interrupts()
+    tempfile.tempdir = os.environ["TMPDIR"] = temporary
     if "numpy" not in sys.modules:
         os.environ.update({name: os.environ.get(name, "1") for name in THREAD_VARIABLES})
     threading.Thread(target=_end_with_parent, name="end with parent", daemon=True).start()
