@@ -138,8 +138,8 @@ def _rms_below(estimate: Estimate, output: str) -> float | None:
     """Root mean square of what is left over, where that is rounding and smaller than any noise that a fit tells apart."""
     if estimate.filtered is not None:
         return None
-    left = np.concatenate([own[output][np.isfinite(own[output])] for e, own in zip(
-        estimate.problem.experiments, estimate.residuals, strict=True) if output in own and given_std(e, output) is None])
+    left = np.concatenate([np.zeros(0), *(own[output][np.isfinite(own[output])] for e, own in zip(
+        estimate.problem.experiments, estimate.residuals, strict=True) if output in own and given_std(e, output) is None)])
     rms = float(np.sqrt(np.mean(left**2))) if left.size else np.inf
     least = RESIDUAL_ROUNDING * signal_std(estimate.problem, output)
     return rms if rms < estimate.noise_std[output] <= ONLY_FLOOR * least else None

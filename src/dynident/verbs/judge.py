@@ -21,7 +21,7 @@ from dynident.problem.noise import stated_bound
 from dynident.problem.parameter import Parameter
 from dynident.problem.problem import Problem, stated_std
 from dynident.statistics.linear_reference import linear_reference_rms
-from dynident.statistics.model_error_model import ModelErrorTest, innovation_test
+from dynident.statistics.model_error_model import NO_TEST, ModelErrorTest, innovation_test
 from dynident.statistics.verdict import Cause, Grade, Verdict, pool_verdicts
 from dynident.statistics.verdict_rule import NOISE_GRADES, NoiseOfFit, SignalFit, rule_numbers
 from dynident.statistics.verdict_sentences import amount, judge_signal, judge_validation, percent
@@ -196,8 +196,10 @@ def innovation_tests(estimate: Estimate) -> list[ModelErrorTest]:
         inputs = [np.asarray(u, float) for u in experiment.inputs.values()]
         for name, values in experiment.outputs.items():
             if np.any(np.isfinite(np.asarray(values, float))):
-                white = record.whitened[:, record.outputs.index(name)]
-                found.append(innovation_test(white, record.values, inputs, unknowns * float(np.sum(np.isfinite(white)))))
+                filtered = name in record.outputs and len(record.values) == experiment.samples  # else there is nothing to ask
+                white = record.whitened[:, record.outputs.index(name)] if filtered else np.zeros(0)
+                found.append(innovation_test(white, record.values, inputs, unknowns * float(np.sum(np.isfinite(white))))
+                             if filtered else NO_TEST)
     return found
 
 
