@@ -40,10 +40,10 @@ def kinetics() -> StiffProblem:
                         np.linspace(0, 10, 101), ("k1", "k2", "k3", "k4"))
 
 
-def van_der_pol(mu: float) -> StiffProblem:
+def van_der_pol(mu: float, away: float = 1.1, segments: int = 10) -> StiffProblem:
     model = di.EquationModel(states={"x": "v", "v": "mu*(1 - x*x)*v - w*x"}, parameters=["mu", "w"])
     return StiffProblem(model, {"mu": mu, "w": 1.0}, {"x": 2, "v": 0}, np.linspace(0, 2 * mu, 101), ("mu",),
-                        segments=10)
+                        away, segments)
 
 
 def hires() -> StiffProblem:
@@ -86,5 +86,8 @@ def pollution() -> StiffProblem:
 
 
 PROBLEMS = {"Robertson to 1e4": robertson, "kinetics, rates 1e-2 to 1e4": kinetics,
-            "van der Pol 100": lambda: van_der_pol(100.0), "van der Pol 1000": lambda: van_der_pol(1000.0), "HIRES": hires,
+            "van der Pol 100": lambda: van_der_pol(100.0, 1.0005, 1),
+            "van der Pol 1000": lambda: van_der_pol(1000.0, 1.0005, 1),
+            "van der Pol 100 from 10 % off": lambda: van_der_pol(100.0),
+            "van der Pol 1000 from 10 % off": lambda: van_der_pol(1000.0), "HIRES": hires,
             "Oregonator": oregonator, "pollution": pollution}

@@ -24,6 +24,7 @@ FAMILIES = ("black_box", "kalman", "kalman/prediction_error", "boundary/solve_bv
 LONGEST_FILE, LONGEST_FUNCTION = 420, 44  # lines
 DECIDING = re.compile(r"TOLERANCE|THRESHOLD|SETTLED|CONVERG|(^|_)RANK|SINGULAR|EIGENVALUE|PIVOT")  # a number that decides
 COMPILED = {  # numbers of the page that a compiled loop repeats under a name of its own
+    "codegen/sparse_elimination.c": {"BACKWARD_ERROR": "SPARSE_BACKWARD_ERROR"},
     "integrators/algebraic.c": {"ALGEBRAIC_STEP": "ALGEBRAIC_NEWTON_STEP", "ALGEBRAIC_NOISE": "ALGEBRAIC_NEWTON_ROUNDING",
                                 "SMALLEST_PIVOT": "ALGEBRAIC_PIVOT"},
     "integrators/event_location.c": {"SETTLED": "EVENT_TIME", "AT_ONCE": "EVENT_AT_ONCE", "MET": "SAME_MOTION"},
@@ -50,10 +51,12 @@ TWINS = {  # a compiled loop, and its interpreted twin beside it; of several tex
     "kalman/prediction_error/innovations.c": "innovations_interpreted.py",
     "linalg/arrowhead.c": "arrowhead_interpreted.py", "linalg/bounded_least_squares.c": "bounded_least_squares.py",
     "linalg/chain_qr.c": "chain_qr_interpreted.py", "linalg/smoother_qr.c": "smoother_qr_interpreted.py",
+    "solvers/trust_region.c": "globalization.py",
     "set_membership/intervals/arithmetic.c": "arithmetic.py", "set_membership/intervals/elementary.c": "tape_interpreted.py",
     "set_membership/intervals/backward.c": "tape_interpreted.py", "set_membership/intervals/tape.c": "tape_interpreted.py",
     "set_membership/intervals/fused_step.c": "../flows/hybrid_step.py"}  # which does it array by array
 NO_LOOPS = {"codegen/elementary.c", "codegen/elementary_simd.c", "codegen/householder.c", "codegen/sparse_algebra.c",
+            "codegen/sparse_elimination.c",
             "codegen/vectors.c", "kalman/filter_simd.c",  # functions that loops call
             "kalman/filter_export.c", "fmu/export_fmi2.c", "fmu/export_fmi3.c", "fmu/export_model.c"}  # run by others
 

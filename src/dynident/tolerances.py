@@ -214,6 +214,7 @@ CVODES_RELATIVE = 1e-9  # relative error of a step that cvodes chooses; a fit ta
 CVODES_ABSOLUTE = 1e-11  # units of a state; the same for states near zero
 REST_TOLERANCE = 1e-6  # of a state's largest value: what moves less in the last and longest wait has come to rest
 REST_ROUNDING = 1e-15  # of the largest state: a state that should be zero is the rounding of others (1e-37 in a cell's model)
+SPARSE_BACKWARD_ERROR = 1e-12  # of the terms of an equation; factors without exchanged rows that miss more are made anew
 RADAU_TOLERANCE = 1e-8  # relative to each state; the error of radau5 is a tenth to a thousandth of that
 
 # -- finite differences (black boxes): is a derivative seen, and is that of the model right?

@@ -5,6 +5,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from lags import lag
 
 import dynident as di
 from dynident.design.argument_checks import DesignOptions, parse_arguments
@@ -14,13 +15,6 @@ from dynident.design.optimize import draw_start
 from dynident.design.sampling import choose_samples
 
 U = ["abs(u) <= 1"]
-
-
-def lag(samples=41):
-    model = di.EquationModel(states={"x": "-a*x + b*u"}, inputs=["u"], outputs={"y": "x"})
-    time = np.linspace(0, 4, samples)
-    run = di.Experiment(time, {"u": np.sin(time)}, {"y": 0 * time}, {"y": di.Gaussian(0.1)}, {"x": 0.0})
-    return di.Problem(model, [run], [di.Parameter("a", 0.8), di.Parameter("b", 1.2)])
 
 
 def planned(problem, budget, **options):

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from lags import lag
 
 import dynident as di
 from dynident.design.design_input import check_table, plan_from_table
@@ -11,13 +12,6 @@ from dynident.design.signals import default_shapes
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 U = ["abs(u) <= 1"]
-
-
-def lag(samples=41):
-    model = di.EquationModel(states={"x": "-a*x + b*u"}, inputs=["u"], outputs={"y": "x"})
-    time = np.linspace(0, 4, samples)
-    run = di.Experiment(time, {"u": np.sin(time)}, {"y": 0 * time}, {"y": di.Gaussian(0.1)}, {"x": 0.0})
-    return di.Problem(model, [run], [di.Parameter("a", 0.8), di.Parameter("b", 1.2)])
 
 
 def design(problem, signal=None, **options):

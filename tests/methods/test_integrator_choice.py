@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dynident as di
+from dynident.methods.integrator_choice import choose_integrator
 from dynident.methods.linearize_at import linearize_at
 from dynident.status import StatusCode
 
@@ -108,3 +109,20 @@ def test_many_starts_keep_the_integrator_of_the_best():
     points = [{"k": 3.8, "d": 0.25}, {"k": 4.2, "d": 0.15}]
     found = di.identify(problem, di.multistart(di.single_shooting(), points=points))
     assert found.method.simulation_integrator == "runge_kutta" and found.method.method.integrator == "runge_kutta"
+
+
+def test_a_flank_that_no_step_of_full_discretization_follows_is_said_with_the_way_out():
+    model = di.EquationModel(states={"x": "v", "v": "mu*(1 - x*x)*v - x"}, parameters=["mu"])
+    time, begin = np.linspace(0, 200, 101), {"x": 2.0, "v": 0.0}
+    exact = di.simulate(model, {"mu": 100.0}, di.Experiment(time, initial=begin), integrator="radau5")
+    run = di.Experiment(time, outputs=dict(exact.states), initial=begin, noise={"x": di.Gaussian(2e-3), "v": di.Gaussian(1e-4)})
+    problem = di.Problem(model, [run], [di.Parameter("mu", 110.0, 10, 1000)])
+    chosen = choose_integrator(di.full_discretization(), problem, {})
+    assert "integrated by radau. It moves faster than 64 steps between samples follow" in chosen.note
+    with pytest.raises(di.DynidentError) as ended:
+        di.identify(problem, di.full_discretization(), progress=False)
+    said = " ".join([str(ended.value), *(ended.value.estimate.notes if isinstance(ended.value, di.NotConverged) else [])])
+    assert "use multiple_shooting()" in said
+    found = di.identify(problem, di.multiple_shooting(segments=10), progress=False)
+    assert found.converged and found.values["mu"] == pytest.approx(100.0, rel=1e-3)
+    assert not any("between samples follow" in note for note in found.notes)

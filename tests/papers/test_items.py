@@ -50,6 +50,19 @@ def test_every_item_has_one_id_and_stands_where_the_registry_says():
     assert all(item.paper in PAPERS and callable(resolve_name(item.place)) for item in ITEMS)
 
 
+WANTED = {
+    "direct": "table-1 fig-4 table-2 fig-2 fig-3 redundancy real-robot schemes multistep",
+    "intervals": "automaton simulation fig-6 criterion-19 fig-7 fig-8 fig-9 measurements",
+    "fmi": "fig-1 eq-7a table-1 figs-4-6 covariance another-tool",
+    "thesis": "eq-3.13 shooting damped-newton mixed-euler estimates fig-6.2 linear-test table-6.1 table-7.1 fig-7.3 fig-7.4 "
+              "table-7.3 table-7.5 table-7.6 table-7.7 table-7.8 practical",
+    "filter": "table-1 schemes table-2-operations table-3-operations fig-4 table-2-errors fig-5 eq-32 claims free-claims"}
+
+
+def test_every_table_figure_and_algorithm_of_the_papers_has_its_item():
+    assert {f"{paper}/{slug}" for paper, slugs in WANTED.items() for slug in slugs.split()} == {item.id for item in ITEMS}
+
+
 def test_the_record_has_every_item():
     assert set(run_item.recorded()) == {item.id for item in ITEMS}
 

@@ -23,6 +23,9 @@ class CountedShooting:
     def evaluate(self, point: Variables) -> Evaluation:
         return self.inner.evaluate(point)
 
+    def plain_record(self):
+        return None  # nothing that one compiled call could run
+
     def linearize(self, point: Variables, workspace: Workspace | None = None, known: Evaluation | None = None
                   ) -> LinearizedProblem:
         self.linearized.append(point)

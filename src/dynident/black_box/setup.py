@@ -153,6 +153,9 @@ class BlackBoxProblem:
     def evaluate(self, point: Variables) -> Evaluation:
         return self._evaluation(point)[0]
 
+    def plain_record(self) -> None:
+        """Its simulation is not ours."""
+
     def linearize(self, point: Variables, workspace: Workspace | None = None, known: Evaluation | None = None
                   ) -> LinearizedProblem:
         jacobian = [np.where(r.weight[..., None] > 0, J, 0.0) if not np.all(np.isfinite(J)) else J  # not measured

@@ -20,7 +20,7 @@ from dynident.errors import NotSupported, SimulationDiverged
 from dynident.integrators.grid import Grid
 from dynident.integrators.mode_functions import mode_rates
 from dynident.integrators.propagation import FRONT, NO_WAY, Propagation, Propagator, allocate
-from dynident.integrators.rate_functions import STEP_TEXTS
+from dynident.integrators.rate_functions import SPARSE_TEXT, STEP_TEXTS
 from dynident.integrators.scheme import Adaptive, Explicit, Integrator, StepFunction
 from dynident.integrators.step_functions import dense_function, output_functions, symbols
 from dynident.models.equations import EquationModel
@@ -28,7 +28,7 @@ from dynident.models.equations import EquationModel
 LOOP = "integrators/event_location.c", "integrators/events.c"
 RATES = "integrators/mode_rates.c"
 ADAPTIVE_LOOP = "integrators/radau5.c", "integrators/radau5_events.c", *LOOP
-TEXTS = FRONT, "sparse_algebra.c", RATES, *STEP_TEXTS, *ADAPTIVE_LOOP
+TEXTS = FRONT, "sparse_algebra.c", SPARSE_TEXT, RATES, *STEP_TEXTS, *ADAPTIVE_LOOP
 ARRAYS = "step", "step_jac", "guards", "entry", "guard_jac", "reset", "reset_jac"
 NOT_FINITE, TOO_MANY, NO_MODE, TOUCHED, UNDEFINED, NO_STEP = 1, 2, 3, 4, 5, 6  # why a march ended early, as in events.c
 

@@ -13,6 +13,9 @@ from dynident.problem.experiment import Experiment
 from dynident.problem.model import Model
 from dynident.problem.output_filter import OutputFilter, filtered, sample_time_of
 
+JITTER = 1e-6  # of a step; so much longer an interval adds none
+EVEN = 1e-7  # of an interval; samples that differ by less are even
+
 
 @dataclass(frozen=True, eq=False)
 class Grid(KeepsPointers):
@@ -86,11 +89,14 @@ class Grid(KeepsPointers):
 def _substeps(time: np.ndarray, per_interval: int) -> np.ndarray:
     if time.size < 2:
         return np.zeros(0, dtype=np.int32)
-    gaps = np.diff(time)
-    if not np.any(gaps):
+    gaps = time[1:] - time[:-1]
+    shortest, longest = gaps.min(), gaps.max()
+    if longest <= 0:
         return np.ones(gaps.size, dtype=np.int32)
+    if longest - shortest <= EVEN * longest:  # the usual case, which asks for no median
+        return np.full(gaps.size, per_interval, dtype=np.int32)
     longest = np.median(gaps[gaps > 0]) / per_interval  # repeated times are no steps
-    return np.maximum(1, np.ceil(gaps / longest * (1 - 1e-6))).astype(np.int32)  # jitter of 1 ppm adds no step
+    return np.maximum(1, np.ceil(gaps / longest * (1 - JITTER))).astype(np.int32)
 
 
 def grid_of(model: Model, experiment: Experiment, per_interval: int = 1, everywhere: bool = False) -> Grid:

@@ -26,12 +26,17 @@
 #else
 #define NJS SIZE(NJ)
 #endif
-#define STEP_WORK (NEWTON_SIZE + RATES * NJS + NEST_SIZE + CHAIN_SIZE)
+#if SPARSE
+#define SPARSE_SIZE (2 * PLACES * STAGES * STAGES)
+#else
+#define SPARSE_SIZE 0
+#endif
+#define STEP_WORK (NEWTON_SIZE + RATES * NJS + NEST_SIZE + CHAIN_SIZE + SPARSE_SIZE)
 
 /* Room for one step, and what carries over to the next: how far the stages were from the state (0 length: nothing yet). */
 typedef struct {
-  double *A, *J, *nest, *chain;
-  int pivot[NZ];
+  double *A, *J, *nest, *chain, *sparse;
+  int pivot[NZ], is_sparse; /* the factors are those in `sparse` */
   double move[NZ], length;
 } Newton;
 
@@ -40,6 +45,8 @@ INLINE void newton_memory(Newton *newton, double *work) {
   newton->J = newton->A + NEWTON_SIZE;
   newton->nest = newton->J + RATES * NJS;
   newton->chain = newton->nest + NEST_SIZE;
+  newton->sparse = newton->chain + CHAIN_SIZE;
+  newton->is_sparse = 0;
   newton->length = 0;
 #if NESTED /* zeros, a matrix of ones on the diagonal behind them, and rates that do not follow the stages: all stay */
   memset(newton->nest, 0, NEST_SIZE * sizeof(double));
@@ -97,16 +104,56 @@ INLINE void newton_matrix(double h, Newton *newton) {
 }
 #endif
 
-static __attribute__((noinline)) int newton_factor(double h, Newton *newton) {
+#if SPARSE
+/* The same, place by place, and its factors; 0 where they are not exact enough. */
+INLINE int newton_sparse(double h, Newton *newton) {
+  double *A = newton->sparse + SPARSE_SIZE / 2;
+  int e, i, q;
+  memset(A, 0, SPARSE_SIZE / 2 * sizeof(double));
+  for (e = 0; e < RATES; e++) {
+    const double *J = newton->J + e * NJS;
+    for (q = 0; q < NJ; q++) {
+      double *to = A + ENTRY_PLACE[q] * STAGES * STAGES + e;
+      for (i = 0; i < STAGES; i++) to[i * STAGES] += h * SLOPE[i][e][e] * J[q];
+    }
+  }
+  for (q = 0; q < NX; q++)
+    for (i = 0; i < STAGES; i++) A[PIVOT_PLACE[q] * STAGES * STAGES + i * STAGES + i] += 1;
+  return factor_stages(A, newton->sparse);
+}
+#endif
+
+#if SPARSE
+#define RARELY static __attribute__((noinline, cold)) /* where the elimination place by place is not exact enough */
+#else
+#define RARELY INLINE
+#endif
+
+RARELY int whole_factor(double h, Newton *newton) {
   newton_matrix(h, newton);
   return band_factor(NZ, NEWTON_KL, NEWTON_KU, newton->A, newton->pivot);
+}
+
+RARELY void whole_solve(const Newton *newton, double *B, int w) {
+  band_solve(NZ, NEWTON_KL, NEWTON_KU, newton->A, newton->pivot, B, w);
+}
+
+static __attribute__((noinline)) int newton_factor(double h, Newton *newton) {
+#if SPARSE
+  newton->is_sparse = newton_sparse(h, newton);
+  if (newton->is_sparse) return 1;
+#endif
+  return whole_factor(h, newton);
 }
 
 /* B (stage by stage, w columns) <- d equations/d stages ^-1 B; `other` is room of the same size. */
 INLINE void newton_solve(const Newton *newton, double *restrict B, double *restrict other, int w) {
   int i, r, j;
+#if SPARSE
+  if (newton->is_sparse) { solve_stages(newton->sparse, B, w); return; }
+#endif
   if (FULL) {
-    band_solve(NZ, NEWTON_KL, NEWTON_KU, newton->A, newton->pivot, B, w);
+    whole_solve(newton, B, w);
     return;
   }
   for (i = 0; i < STAGES; i++)

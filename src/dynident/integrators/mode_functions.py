@@ -8,6 +8,7 @@ import casadi as ca
 
 from dynident.codegen.sparse_jacobian import SparseJacobian, band_order, product_source
 from dynident.integrators.implicit import RADAU
+from dynident.integrators.rate_functions import elimination_source
 from dynident.integrators.step_functions import symbols
 from dynident.integrators.tableau import tableau_of
 from dynident.integrators.tableau_source import newton_tables, tableau_source
@@ -26,7 +27,7 @@ class ModeRates:
         tableau, places = tableau_of(RADAU), self.jacobian.states
         order = band_order(self.jacobian.shape[1], places, tableau.nested)
         return "\n".join([tableau_source(tableau, (), ()), product_source("rate_product", self.jacobian, "INLINE"),
-                          newton_tables(tableau, places, order)])
+                          newton_tables(tableau, places, order), elimination_source(order, places)])
 
     def sizes(self) -> dict[str, int]:
         """What `stages.c` needs to know of them; calls by mode are not unrolled."""

@@ -21,7 +21,7 @@ from dynident.codegen.pointers import KeepsPointers, address
 from dynident.errors import NotSupported, SimulationDiverged
 from dynident.integrators.grid import Grid
 from dynident.integrators.implicit import RADAU
-from dynident.integrators.rate_functions import ALGEBRAIC_TEXT, STEP_TEXTS, step_source
+from dynident.integrators.rate_functions import ALGEBRAIC_TEXT, SPARSE_TEXT, STEP_TEXTS, step_source
 from dynident.integrators.scheme import Adaptive, AnyIntegrator, Explicit, Integrator, Multistep
 from dynident.models.algebraic import no_solution
 from dynident.models.equations import EquationModel
@@ -30,8 +30,8 @@ from dynident.problem.model import Model
 FRONT = "elementary.c"  # the text before the generated functions, and those behind them
 LOOPS = "integrators/propagation.c", "integrators/collocation_defects.c"
 ADAPTIVE_LOOPS = "integrators/radau5.c", "integrators/propagation.c"
-TEXTS = FRONT, "sparse_algebra.c", ALGEBRAIC_TEXT, *STEP_TEXTS, *LOOPS, *ADAPTIVE_LOOPS
-PRINTED = 6  # raised with every change of what Python prints between them, so that kept libraries are made anew
+TEXTS = FRONT, "sparse_algebra.c", SPARSE_TEXT, ALGEBRAIC_TEXT, *STEP_TEXTS, *LOOPS, *ADAPTIVE_LOOPS
+PRINTED = 7  # raised with every change of what Python prints between them, so that kept libraries are made anew
 LOST = -2**62  # what the loops return below it: 2**63 less than the node at which the algebraic variables were lost
 NO_ROOT = "an implicit step has no solution within reach"
 NO_WAY = "the integrator cannot meet its tolerance"
@@ -142,7 +142,7 @@ def _compiled(recipe: PropagatorKey, derivatives: bool) -> ctypes.CDLL | None:
             step = step_source(recipe.model, integrator, free, derivatives)
             return "\n".join([kernel_text(FRONT), "#define ADAPTIVE 0", step, kernel_text(*LOOPS)])
         chosen = f"#define ADAPTIVE 1\n#define RELATIVE_TOLERANCE {integrator.relative_tolerance!r}"
-        step = step_source(recipe.model, RADAU, free, derivatives)
+        step = step_source(recipe.model, RADAU, free, derivatives, sparse=True)
         return "\n".join([kernel_text(FRONT), chosen, step, kernel_text(*ADAPTIVE_LOOPS)])
 
     return load_library(f"{key} {free} {derivatives}", source, flags_by_size)
@@ -154,6 +154,11 @@ class CompiledPropagator:
     def __init__(self, recipe: PropagatorKey, library: ctypes.CDLL, derivatives: bool):
         self.recipe, self.sizes, self.derivatives = recipe, recipe.sizes, derivatives
         self.library, self.call = library, _march_of(library)
+
+    @functools.cached_property
+    def march_address(self) -> int:
+        """For other compiled loops that run a record."""
+        return int(ctypes.cast(self.call, ctypes.c_void_p).value or 0)
 
     def run(self, grid: Grid, first: np.ndarray, nodes: np.ndarray, p: np.ndarray, sensitivities: bool,
             reuse: Propagation | None = None) -> Propagation:

@@ -30,7 +30,7 @@ static const double ERROR_WEIGHT[3] = {-10.048809399827415, 1.3821427331607488, 
 typedef struct {
   Newton newton;
   double *filter;
-  int pivot[NX];
+  int pivot[NX], is_sparse;
   double largest[NX]; /* of each state so far in the segment */
   double h, h_before, error_before; /* proposed; of the last accepted step */
   long spare; /* steps that may still be taken in the segment */
@@ -126,31 +126,55 @@ static __attribute__((noinline)) int settled(double t, double h, const double *x
   return 0;
 }
 
-/* The error of a step, relative to the tolerance; the filter is factorised with the Jacobian of the first stage. */
-INLINE double step_error(double t, double h, const double *x, const double *z, const double *u0, Parameters p, const double *f,
-                         const double *scale, int again, Radau *radau) {
+/* Factors of the filter gamma/h - J, with the Jacobian of the first stage; 0 if singular. */
+INLINE int filter_factor(double h, Radau *radau) {
   const double *J = radau->newton.J;
-  double e[NX], sum[NX], moved[NX], k[NX], *A = radau->filter;
-  double size;
+  double *A = radau->filter;
   int i, q;
+#if SPARSE
+  double B[PLACES];
+  memset(B, 0, sizeof B);
+  for (q = 0; q < NJ; q++) B[ENTRY_PLACE[q]] -= J[q];
+  for (i = 0; i < NX; i++) B[PIVOT_PLACE[i]] += GAMMA / h;
+  radau->is_sparse = factor_numbers(B, A);
+  if (radau->is_sparse) return 1;
+#endif
   memset(A, 0, FILTER_SIZE * sizeof(double));
   for (q = 0; q < NJ; q++) BAND(A, FILTER_PLACE(RATE_ROW[q]), NX, KL, KU)[FILTER_PLACE(RATE_COLUMN[q])] -= J[q];
   for (i = 0; i < NX; i++) BAND(A, FILTER_PLACE(i), NX, KL, KU)[FILTER_PLACE(i)] += GAMMA / h;
-  if (!band_factor(NX, KL, KU, A, radau->pivot)) return INFINITY;
+  return band_factor(NX, KL, KU, A, radau->pivot);
+}
+
+/* e <- filter^-1 e, where the filter is factored. */
+INLINE void filtered(const Radau *radau, double *e) {
+  double moved[NX];
+  int i;
+#if SPARSE
+  if (radau->is_sparse) { solve_numbers(radau->filter, e); return; }
+#endif
+  for (i = 0; i < NX; i++) moved[FILTER_PLACE(i)] = e[i];
+  band_solve(NX, KL, KU, radau->filter, radau->pivot, moved, 1);
+  for (i = 0; i < NX; i++) e[i] = moved[FILTER_PLACE(i)];
+}
+
+/* The error of a step, relative to the tolerance. */
+INLINE double step_error(double t, double h, const double *x, const double *z, const double *u0, Parameters p, const double *f,
+                         const double *scale, int again, Radau *radau) {
+  double sum[NX], moved[NX], k[NX], size;
+  int i, q;
+  if (!filter_factor(h, radau)) return INFINITY;
   for (i = 0; i < NX; i++) {
     sum[i] = 0;
     for (q = 0; q < 3; q++) sum[i] += ERROR_WEIGHT[q] * (z[q * NX + i] - x[i]) / h;
-    e[FILTER_PLACE(i)] = f[i] + sum[i];
+    moved[i] = f[i] + sum[i];
   }
-  band_solve(NX, KL, KU, A, radau->pivot, e, 1);
-  for (i = 0; i < NX; i++) moved[i] = e[FILTER_PLACE(i)];
+  filtered(radau, moved);
   size = scaled_norm(moved, scale, NX);
   if (!(size >= 1) || !again) return size;
   for (i = 0; i < NX; i++) moved[i] += x[i]; /* of the first step and after a refusal: the filter again, which a stiff part asks for */
   rate(t, moved, u0, p, k);
-  for (i = 0; i < NX; i++) e[FILTER_PLACE(i)] = k[i] + sum[i];
-  band_solve(NX, KL, KU, A, radau->pivot, e, 1);
-  for (i = 0; i < NX; i++) moved[i] = e[FILTER_PLACE(i)];
+  for (i = 0; i < NX; i++) moved[i] = k[i] + sum[i];
+  filtered(radau, moved);
   return scaled_norm(moved, scale, NX);
 }
 

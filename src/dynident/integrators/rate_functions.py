@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import casadi as ca
 
 from dynident.codegen.c_source import kernel_text, static_source
-from dynident.codegen.sparse_jacobian import FUSED_ROWS, SparseJacobian, band_order, product_source
+from dynident.codegen.sparse_elimination import sparse_elimination
+from dynident.codegen.sparse_jacobian import FUSED_ROWS, BandOrder, SparseJacobian, band_order, product_source
 from dynident.integrators.algebraic_functions import eliminated_functions
 from dynident.integrators.scheme import Explicit, Implicit
 from dynident.integrators.step_functions import symbols
@@ -18,6 +20,7 @@ from dynident.models.equations import EquationModel
 UNROLLED_INSTRUCTIONS = 1000  # of the rate with its Jacobian; below it all of a step is made one function
 STEP_TEXTS = ("integrators/stages.c", "integrators/implicit_stages.c")
 ALGEBRAIC_TEXT = "integrators/algebraic.c"
+SPARSE_TEXT = "sparse_elimination.c"
 FOR_STAGES = ("dyn_rate_x", "dyn_motion_x")  # functions that only an implicit scheme calls
 
 
@@ -58,7 +61,8 @@ def _function(name: str, inputs: list[ca.SX], outputs: list[ca.SX]) -> ca.Functi
     return ca.Function(name, inputs, ca.cse(outputs))
 
 
-def step_source(model: EquationModel, integrator: Explicit | Implicit, free: tuple[int, ...], derivatives: bool) -> str:
+def step_source(model: EquationModel, integrator: Explicit | Implicit, free: tuple[int, ...], derivatives: bool,
+                sparse: bool = False) -> str:
     """C text up to one step of the scheme and the outputs, with their sensitivities; a loop over time stands behind it."""
     made = rate_functions(model, free, derivatives)
     tableau, positions, velocities = model_tableau(model, integrator, made.rate)
@@ -78,8 +82,17 @@ def step_source(model: EquationModel, integrator: Explicit | Implicit, free: tup
         parts.append(column_source(tableau, made.rate, positions, velocities))
     if tableau.stages:
         order = band_order(len(model.states), made.rate.states, tableau.nested)
-        parts.append(newton_tables(tableau, made.rate.states, order))
+        parts += [newton_tables(tableau, made.rate.states, order), elimination_source(order, made.rate.states, sparse)]
     return "\n".join([*parts, kernel_text(*STEP_TEXTS[:1 + bool(tableau.stages)])])
+
+
+def elimination_source(order: BandOrder, places: Sequence[tuple[int, int]], sparse: bool = True) -> str:
+    """How the equations of a step are solved: within a band, or where that is full, place by place if it pays."""
+    size = len(order.place)
+    found = sparse_elimination(size, places) if sparse and order.lower + 1 >= size else None
+    if found is None:
+        return "#define SPARSE 0"
+    return "\n".join(["#define SPARSE 1", found.source(places), kernel_text(SPARSE_TEXT)])
 
 
 def model_tableau(model: EquationModel, integrator: Explicit | Implicit, rate: SparseJacobian

@@ -160,7 +160,7 @@ class FilterMethod(Method):
 
     def identify(self, problem: Problem, executor: Executor | None, report: Callable[..., object], /) -> Estimate:
         """All passes; a filter that stops gives an estimate that says where and why."""
-        from dynident.kalman.backend import NOT_FINITE, FilterStopped, backend_for
+        from dynident.kalman.backend import FilterStopped, backend_for
         from dynident.kalman.likelihood import estimate_noise
         from dynident.kalman.result import build_filter_estimate, stopped_estimate, unstable_steps
         from dynident.kalman.run import run_passes, smooth_pass
@@ -177,8 +177,7 @@ class FilterMethod(Method):
             if self.smoother:
                 done = smooth_pass(setup, backend, done)
         except FilterStopped as stop:
-            return self._stiffly(problem, executor, report) if may_be_stiff and stop.fault == NOT_FINITE else (
-                stopped_estimate(setup, stop))
+            return stopped_estimate(setup, stop)
         if may_be_stiff and unstable_steps(setup, backend, done):
             return self._stiffly(problem, executor, report)
         compiling = compiler.seconds_compiling - compiled

@@ -67,11 +67,11 @@ def explicit_growth(problem: Problem, substeps: int) -> float:
         for row, state in zip(rows, np.where(np.isnan(states), initial, states), strict=True):
             u = [experiment.inputs[name][row] for name in model.inputs]
             J = np.asarray(jacobian(time[row], state, u, p))
-            seen.append(_growth(h * np.linalg.eigvals(J)) if np.all(np.isfinite(J)) else 0.0)
+            seen.append(decaying_growth(h * np.linalg.eigvals(J)) if np.all(np.isfinite(J)) else 0.0)
     return float(np.median(seen)) if seen else 0.0
 
 
-def _growth(z: np.ndarray) -> float:
+def decaying_growth(z: np.ndarray) -> float:
     """Of the fastest that decays, by the stability function of Runge-Kutta's scheme of order 4."""
     z = z[z.real < 0]
     return float(np.max(np.abs(1 + z + z**2 / 2 + z**3 / 6 + z**4 / 24), initial=0.0))

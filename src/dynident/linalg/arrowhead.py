@@ -257,7 +257,7 @@ def condensed_arrowhead(unknowns: int, shared: np.ndarray, stacks: Sequence[Plac
     """An arrow from triangles (experiments, n + 1, n + 1) in (numbers | residual), their numbers times `derivative`
     (experiments, n); `prior`: weight and residual (unknowns, 2) of each unknown, zero for none."""
     tops, last = arrowhead_loops().condense(stacks, triangles, derivative, prior, shared)
-    made = tuple(ArrowheadStack(each.own, top) for each, top in zip(stacks, tops, strict=True))
+    made = tuple(ArrowheadStack(each.own, top) for each, top in zip(stacks, tops, strict=True) if each.k)  # else all is shared
     return ArrowheadLeastSquares(unknowns, made, ArrowheadBlock(shared, last))
 
 

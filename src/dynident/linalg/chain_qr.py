@@ -58,14 +58,18 @@ def gradient(chain: SegmentChain, rhs: np.ndarray, defect: np.ndarray) -> np.nda
 
 def expand(chain: SegmentChain, first_state: np.ndarray, parameters: np.ndarray, defect: np.ndarray) -> np.ndarray:
     """Increments of the states at the begin of every segment, (segments, states)."""
-    segments, nx, nf, _ = chain_shape(chain)
-    library = _library()
+    return follow_links(chain.transition, first_state, parameters, defect)
+
+
+def follow_links(transition: np.ndarray, first_state: np.ndarray, parameters: np.ndarray, defect: np.ndarray) -> np.ndarray:
+    """The same from the links alone, (segments, states, n), and what each adds, (segments - 1, states)."""
+    (segments, nx, n), library = transition.shape, _library()
     if library is None:
-        return chain_qr_interpreted.expand(chain, first_state, parameters, defect)
+        return chain_qr_interpreted.follow_links(transition, first_state, parameters, defect)
     ds = np.empty((segments, nx))
     ds[0] = first_state
     defect, parameters = np.ascontiguousarray(defect), np.ascontiguousarray(parameters, dtype=float)
-    library.dynident_sweep_expand(segments, nx, nf, *addresses(chain.transition, defect, parameters, ds))
+    library.dynident_sweep_expand(segments, nx, n - nx, *addresses(transition, defect, parameters, ds))
     return ds
 
 

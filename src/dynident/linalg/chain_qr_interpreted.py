@@ -33,7 +33,7 @@ def segment_factors(chain: SegmentChain) -> np.ndarray:
 
 def gradient(chain: SegmentChain, rhs: np.ndarray, defect: np.ndarray) -> np.ndarray:
     segments, nx, nf, _ = chain_shape(chain)
-    shift = expand(chain, np.zeros(nx), np.zeros(nf), defect)
+    shift = follow_links(chain.transition, np.zeros(nx), np.zeros(nf), defect)
     g = np.zeros(nx + nf)
     for i in reversed(range(segments)):
         if i < segments - 1:
@@ -44,12 +44,12 @@ def gradient(chain: SegmentChain, rhs: np.ndarray, defect: np.ndarray) -> np.nda
     return g
 
 
-def expand(chain: SegmentChain, first_state: np.ndarray, parameters: np.ndarray, defect: np.ndarray) -> np.ndarray:
-    segments, nx, _, _ = chain_shape(chain)
+def follow_links(transition: np.ndarray, first_state: np.ndarray, parameters: np.ndarray, defect: np.ndarray) -> np.ndarray:
+    segments, nx, _ = transition.shape
     ds = np.empty((segments, nx))
     ds[0] = first_state
     for i in range(segments - 1):
-        ds[i + 1] = chain.transition[i, :, :nx] @ ds[i] + chain.transition[i, :, nx:] @ parameters + defect[i]
+        ds[i + 1] = transition[i, :, :nx] @ ds[i] + transition[i, :, nx:] @ parameters + defect[i]
     return ds
 
 

@@ -94,6 +94,11 @@ class CondensedProblem:
         return tuple(nodes)
 
 
+def blocks_by_role(unknowns: int, unknown: np.ndarray) -> tuple[np.ndarray, tuple[PlacedBlocks, ...]]:
+    """Shared unknowns, and experiments by the roles of their numbers; `unknown` (experiments, numbers) int64, -1 for none."""
+    return _plan(unknowns, unknown.shape, unknown.tobytes())
+
+
 @functools.lru_cache(maxsize=64)
 def _plan(unknowns: int, shape: tuple[int, ...], unknown_bytes: bytes) -> tuple[np.ndarray, tuple[PlacedBlocks, ...]]:
     """Shared unknowns, and experiments by the roles of their numbers; the same for all points of a problem."""
@@ -131,7 +136,7 @@ def _joined(linear: LinearizedProblem, rows: np.ndarray) -> ArrowheadLeastSquare
     `rows` (experiments, numbers + 1, numbers | residual). Segments that are not linked are experiments here.
     """
     unknown = np.ascontiguousarray(_stacked([mapping.unknown for mapping in linear.unknown_maps], 2), np.int64)
-    shared, groups = _plan(linear.unknowns, unknown.shape, unknown.tobytes())  # of unknowns (experiments, numbers)
+    shared, groups = blocks_by_role(linear.unknowns, unknown)
     derivative = _stacked([mapping.derivative for mapping in linear.unknown_maps], 2)
     prior = None
     if linear.priors.unknown.size:

@@ -178,6 +178,25 @@ class LinearizedProblem:
     workspace: Workspace = field(default_factory=Workspace)  # in which the chains' arrays stand, and factors made of them
 
 
+@dataclass(frozen=True, eq=False)
+class PlainRecord:
+    """One experiment whose segments need not meet and whose weights are given, as compiled loops of a solver take it."""
+
+    march: int  # where the compiled propagation stands
+    grid: Any  # of the record: kept, since its addresses are in use
+    segment_starts: np.ndarray  # (segments + 1,) int64
+    sizes: tuple[int, int, int]  # states, free parameters, outputs
+    measured: np.ndarray  # (nodes, outputs)
+    weight: np.ndarray  # (nodes, outputs)
+    state_scale: np.ndarray  # (states,)
+    parameters: np.ndarray  # with the values of those that are held
+    nodes: np.ndarray  # (segments, states): the first state where it is known, and the nodes where they are held
+    places: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # of parameters and first states, and their unknowns
+    problem_unknowns: int  # the nodes stand behind them where they are free
+    free_nodes: bool
+    unknown: np.ndarray  # (triangles, n) int64: the unknown of each number, -1 for none
+
+
 class FiniteProblem(Protocol):
     """Named unknowns with start, bounds and scale; residuals to make small, equalities to meet."""
 
@@ -211,6 +230,10 @@ class FiniteProblem(Protocol):
 
         `known`: the evaluation at this very point, for problems that can make use of it.
         """
+        ...
+
+    def plain_record(self) -> PlainRecord | None:
+        """What a compiled step takes; None where the problem is more than one record, or its simulation not one call."""
         ...
 
     def node_step_norm(self, nodes: tuple[np.ndarray, ...]) -> float:

@@ -18,7 +18,7 @@ from dynident.linalg.finite_problem import FiniteProblem
 from dynident.methods.capabilities import CONDITIONS, Capabilities, Support, check_supports, refuse_robust_loss
 from dynident.methods.dead_time_scan import past_note, refuse_unknown_dead_times, scan_dead_times
 from dynident.methods.direct_estimate import fit
-from dynident.methods.integrator_choice import EXPLICIT, measured_start_advice, stiff_advice
+from dynident.methods.integrator_choice import EXPLICIT, OWN_STEPS, measured_start_advice, stiff_advice
 from dynident.methods.method import Method
 from dynident.methods.options import (
     AUTOMATIC,
@@ -339,7 +339,7 @@ class FullDiscretizationMethod(DirectMethod):
         return solver_for(name, finite, self.max_iterations, finite.problem)
 
     def advice(self, problem: Problem) -> list[str]:
-        return []
+        return [OWN_STEPS] * (self.integrator == self.stiff_integrator)
 
 
 def with_iterations(method: Any, least: int) -> Any:

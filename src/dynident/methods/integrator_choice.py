@@ -20,7 +20,7 @@ from dynident.integrators.adaptive import RADAU5
 from dynident.integrators.scheme import Adaptive, Explicit
 from dynident.integrators.step_functions import symbols
 from dynident.linalg.finite_problem import Variables
-from dynident.methods.substeps import choose_substeps, weighted_change
+from dynident.methods.substeps import MOST, choose_substeps, weighted_change
 from dynident.models.equations import EquationModel
 from dynident.problem.problem import Problem
 from dynident.tolerances import INTEGRATION_TOLERANCE, STIFF_STEP
@@ -28,6 +28,7 @@ from dynident.transcription.shooting import Shooting
 
 EXPLICIT = "runge_kutta"
 LOOKS = 10  # places of a record at which the Jacobian is looked at
+OWN_STEPS = "use multiple_shooting(), which chooses its own steps between samples"
 FEW_SUBSTEPS = 4  # up to so many, an explicit scheme is quicker whatever asks for them
 
 
@@ -61,7 +62,8 @@ def choose_integrator(method: Any, problem: Problem, noise_std: Mapping[str, flo
     implicit = replace(method, integrator=method.stiff_integrator)
     if not why or not _follows(implicit.transcribe_by_shooting(problem, 1, noise_std), begin):
         return IntegratorChoice(usual, substeps)
-    return IntegratorChoice(implicit, None, f"The model is stiff at the start ({why}): integrated by {implicit.integrator}.")
+    note = f"The model is stiff at the start ({why}): integrated by {implicit.integrator}."
+    return IntegratorChoice(implicit, None, " ".join([note, *_too_steep(implicit, problem, noise_std, begin)]))
 
 
 def choose_again(chosen: IntegratorChoice, problem: Problem, noise_std: Mapping[str, float], substeps: int, error: float,
@@ -115,6 +117,19 @@ def stiff_product(finite: Shooting, point: Variables) -> float:
             step = (grid.time[k + 1] - grid.time[k]) / grid.substeps[k]
             products.append(step * float(np.max(np.abs(np.linalg.eigvals(J)))) if np.all(np.isfinite(J)) else np.inf)
     return float(np.median(products)) if products else 0.0
+
+
+def _too_steep(method: Any, problem: Problem, noise_std: Mapping[str, float], begin: Callable[[Shooting], Variables]
+               ) -> list[str]:
+    """A sentence where the most steps between samples that a scheme with fixed ones may have do not follow the model."""
+    finite = method.transcribe_by_shooting(problem, MOST, noise_std)
+    if isinstance(finite.integrator, Adaptive):
+        return []
+    check = check_integrator_at(finite, begin(finite), 1.0)
+    if check.error <= 1 and not check.note:
+        return []
+    return [f"It moves faster than {MOST} steps between samples follow: if this does not converge, use multiple_shooting(), "
+            f"whose {RADAU5.name} chooses its own."]
 
 
 def _follows(finite: Shooting, begin: Callable[[Shooting], Variables]) -> bool:

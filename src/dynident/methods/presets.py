@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
+from dynident._util.contracts import meets
 from dynident.errors import ProblemError, did_you_mean
 from dynident.methods.method import Method
 from dynident.models.equations import EquationModel
@@ -60,10 +61,10 @@ def plain_method(problem: Problem) -> Method:
 
 def method_from(options: Mapping[str, Any] | str | Method | None) -> Method:
     """A method from its name, from a `[method]` table (kind and options), or the default where nothing is said."""
-    if isinstance(options, type) or not (options is None or isinstance(options, (str, Mapping, Method))):
-        raise ProblemError(_no_method(options))
-    if isinstance(options, Method):
+    if not isinstance(options, (type, str, Mapping)) and options is not None and meets(options, Method):
         return options
+    if not (options is None or isinstance(options, (str, Mapping))):
+        raise ProblemError(_no_method(options))
     table = {"kind": options} if isinstance(options, str) else dict(options or {})
     kind = table.pop("kind", "automatic")
     if not isinstance(kind, str) or kind not in METHODS:

@@ -21,13 +21,14 @@ import numpy as np
 from dynident._util.frozen import changed
 from dynident.errors import SimulationDiverged
 from dynident.integrators.scheme import AnyIntegrator
-from dynident.linalg.finite_problem import Evaluation, LinearizedProblem, UnknownMap, Variables, Workspace
+from dynident.linalg.finite_problem import Evaluation, LinearizedProblem, PlainRecord, UnknownMap, Variables, Workspace
 from dynident.methods.outer_loop import Listener, RunLog, run_solver
 from dynident.problem.parameter import Transforms
 from dynident.problem.problem import Problem
 from dynident.solvers.levenberg_marquardt import LevenbergMarquardt
 from dynident.solvers.solver_result import SolverResult
 from dynident.tolerances import RELAXED_STEP_TOLERANCE
+from dynident.transcription.plain_record import relaxed_record
 from dynident.transcription.shooting import SAMPLES_PER_SEGMENT, Shooting, default_segments
 
 ITERATIONS = 30  # for a start; what is not found by then is left to the method itself
@@ -139,6 +140,14 @@ class RelaxedShooting:
 
     def evaluate(self, point: Variables) -> Evaluation:
         return _without_defects(self.shooting.evaluate(self.shooting_variables(point)))
+
+    def plain_record(self) -> PlainRecord | None:
+        if len(self.initial.nodes) != 1:
+            return None
+        slopes = np.ones(self.problem_unknowns)
+        unknown = (self._segment_map(self.shooting.objective.unknown_map(0, slopes), self._node_unknowns[0]) if self.free_nodes
+                   else self.shooting.objective.unknown_map(0, slopes)).unknown
+        return relaxed_record(self.shooting, self.initial.nodes[0], self.free_nodes, unknown)
 
     def linearize(self, point: Variables, workspace: Workspace | None = None, known: Evaluation | None = None
                   ) -> LinearizedProblem:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
 from dynident.errors import SimulationDiverged
 from dynident.integrators.propagation import Propagation
 from dynident.integrators.scheme import Adaptive
+from dynident.linalg.chain_qr import follow_links
 from dynident.linalg.finite_problem import Variables
 from dynident.tolerances import INTEGRATION_EXACT, INTEGRATION_TOLERANCE
 from dynident.transcription.simulators import HALVINGS_TO_STALL, SimulatorIntegrator, halving_stalls
@@ -73,13 +73,11 @@ def weighted_change(finite: SimulatedProblem, finer: SimulatedProblem, point: Va
 def _carried_on(coarse: Propagation, fine: Propagation, first: np.ndarray) -> np.ndarray:
     """Change of the outputs in each segment by what the segments before it changed at their ends, to first order."""
     assert coarse.jacobian is not None and coarse.end_jacobian is not None
-    nx = coarse.states.shape[1]
-    moved, drift = np.zeros_like(coarse.outputs), np.zeros(nx)
-    for i, (begin, end) in enumerate(pairwise(first)):
-        own = slice(begin, end + (i == len(first) - 2))
-        moved[own] = coarse.jacobian[own, :, :nx] @ drift
-        drift = coarse.end_jacobian[i, :, :nx] @ drift + fine.end_states[i] - coarse.end_states[i]
-    return moved
+    nx, n = coarse.states.shape[1], coarse.jacobian.shape[2]
+    drift = follow_links(coarse.end_jacobian, np.zeros(nx), np.zeros(n - nx), fine.end_states - coarse.end_states)
+    lengths = first[1:] - first[:-1]
+    at_nodes = np.repeat(drift, np.append(lengths[:-1], lengths[-1] + 1), axis=0)  # of the segment that a node is in
+    return np.einsum("kyi,ki->ky", coarse.jacobian[:, :, :nx], at_nodes)
 
 
 def choose_substeps(make: Callable[[int], SimulatedProblem], point: Variables | None = None, level: float = 1.0,

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from dynident._util import hooks
+from dynident._util.contracts import meets
 from dynident.errors import ProblemError
 from dynident.problem.experiment import Experiment
 from dynident.problem.formulas import NoiseOutputs, with_formulas
@@ -207,7 +208,7 @@ class Problem:
         """What is worth a word about the problem as it is stated: constants that nothing uses."""
         unused = [f"{e.label}: the constant '{name}' is used in no equation and no formula."
                   for e in self.experiments for name in e.constants if name not in self.model.parameters]
-        return (*(self.model.notes if isinstance(self.model, FormulaModel) else ()), *unused)
+        return (*(self.model.notes if meets(self.model, FormulaModel) else ()), *unused)
 
     @property
     def weighs_by_model(self) -> bool:

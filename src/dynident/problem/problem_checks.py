@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from dynident._util.contracts import meets
 from dynident._util.expressions import is_expression, without_expression
 from dynident.errors import did_you_mean
 from dynident.problem.constraint import Constraint, constraint_from
@@ -24,7 +25,7 @@ MOST_LISTED = 30  # names in one error
 
 def type_faults(model: Any, experiments: tuple, parameters: tuple) -> list[str]:
     faults = []
-    if not isinstance(model, Model):
+    if not meets(model, Model):
         faults.append(f"the model is a {type(model).__name__}; use EquationModel(...) or another model of dynident.")
     if not experiments:
         faults.append("there is no experiment; give at least one.")
@@ -73,7 +74,7 @@ def experiment_faults(model: Model, experiments: tuple[Experiment, ...]) -> list
 
 def _condition_faults(model: Model, e: Experiment) -> list[str]:
     """What is wrong with an experiment's constants, and with its state of rest."""
-    inside: Mapping[str, float] = model.constants if isinstance(model, FormulaModel) else {}
+    inside: Mapping[str, float] = model.constants if meets(model, FormulaModel) else {}
     faults = [f"{e.label}: '{name}' is a constant of the model ({inside[name]:g}) and of the experiment; remove it from the "
               "model's `constants`, so that each experiment gives its own." for name in e.constants if name in inside]
     faults += [f"{e.label}: '{name}' is a constant of the experiment, but {kind} of the model; choose another name."
@@ -93,7 +94,7 @@ def _condition_faults(model: Model, e: Experiment) -> list[str]:
 
 def _not_plain(model: Model) -> bool:
     """Modes, dead times or discrete time."""
-    return bool(model.hybrid or (isinstance(model, FormulaModel) and (model.delays or model.sample_time)))
+    return bool(model.hybrid or (meets(model, FormulaModel) and (model.delays or model.sample_time)))
 
 
 def process_noise_faults(model: Model, experiments: tuple[Experiment, ...], said: Any) -> list[str]:

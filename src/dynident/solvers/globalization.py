@@ -21,7 +21,7 @@ from dynident.solvers.least_squares import LeastSquaresLoop
 from dynident.solvers.search_direction import SearchDirection
 from dynident.solvers.search_state import FIRST_GROWTH, SearchState, condense
 from dynident.solvers.solver_result import iterations_in_words
-from dynident.solvers.stopping import noise_floor, remaining_step, stalled
+from dynident.solvers.stopping import noise_floor, remaining_step, residual_std, stalled
 from dynident.status import Status, StatusCode
 from dynident.tolerances import (
     CONTRACTED_STEP,
@@ -114,13 +114,23 @@ class TrustRegion:
         if after.variables is before.variables:
             remaining = min(remaining, self.observable_step(problem, loop, after))
             return stalled(problem, after, remaining, "lowers the cost", ", although the gradient is not zero")
-        variance = min(1.0, after.residual_std(problem) ** 2)  # far from the data nothing could be told from what is wrong
         gained = before.evaluation.cost - after.evaluation.cost
-        if gained < UNOBSERVABLE_STEP**2 * variance and self.observable_step(problem, loop, after) <= loop.step_tolerance:
+        return self.settled(problem, loop, after, iteration) if self.gains_little(
+            problem, after.evaluation.squares, gained) else after
+
+    @staticmethod
+    def gains_little(problem: FiniteProblem, squares: float, gained: float) -> bool:
+        """Whether a step gained less than a small part of a standard error is worth."""
+        variance = min(1.0, residual_std(squares, problem) ** 2)  # far from the data nothing could be told from what is wrong
+        return gained < UNOBSERVABLE_STEP**2 * variance
+
+    def settled(self, problem: FiniteProblem, loop: LeastSquaresLoop, after: SearchState, iteration: int) -> SearchState:
+        """The state after a step that gained little, with its ending where nothing remains that the data see."""
+        if self.observable_step(problem, loop, after) <= loop.step_tolerance:
             left = remaining_step(problem, after, loop.direction(problem, after, loop.regularization.least))
             all_of_it = left <= STALLED_STEP_TOLERANCE  # also along what the data hardly see
             code = StatusCode.CONVERGED if all_of_it else StatusCode.CONVERGED_IDENTIFIABLE
-            return after.ended(True, Status.of(code, spent=spent))
+            return after.ended(True, Status.of(code, spent=iterations_in_words(iteration)))
         return after
 
     def observable_step(self, problem: FiniteProblem, loop: LeastSquaresLoop, state: SearchState) -> float:
@@ -172,11 +182,12 @@ def line_search(problem: FiniteProblem, loop: LeastSquaresLoop, state: SearchSta
     while step_length >= SHORTEST_STEP:
         candidate = project_to_bounds(problem, state.variables.step_along(direction.step, direction.node_steps, step_length))
         try:
-            evaluation = problem.evaluate(candidate)
+            ahead = problem.linearize(candidate, state.spare) if expects_success(problem, state, step_length) else None
+            evaluation = ahead.evaluation if ahead else problem.evaluate(candidate)
             follows = simplified_step_norm(problem, state, direction, candidate, evaluation, step_length)
             if follows <= (1 - step_length / 4) * length or (
                     step_length == limit and follows <= CONTRACTED_STEP and length <= CONTRACTING_STEP):
-                condensed = CondensedProblem(problem.linearize(candidate, state.spare, evaluation))
+                condensed = CondensedProblem(ahead or problem.linearize(candidate, state.spare, evaluation))
                 return accept(loop, state, step_length, limit).moved_to(problem, candidate, condensed, step_length * length)
         except SimulationDiverged as divergence:
             state, step_length = changed(state, last_divergence=divergence), step_length / 4
@@ -185,6 +196,11 @@ def line_search(problem: FiniteProblem, loop: LeastSquaresLoop, state: SearchSta
         step_length = min(step_length / 2, max(step_length / 10, step_length * length / max(2 * excess, 1e-300)))
     schedule = loop.regularization
     return changed(state, step_length=1.0, regularization=max(state.regularization * schedule.factor, schedule.first))
+
+
+def expects_success(problem: FiniteProblem, state: SearchState, step_length: float) -> bool:
+    """A full step after a full one probably passes: its Jacobian is asked for at once and saves an evaluation."""
+    return problem.jacobian_is_cheap and step_length == state.step_length == 1.0
 
 
 def accept(loop: LeastSquaresLoop, state: SearchState, step_length: float, limit: float) -> SearchState:

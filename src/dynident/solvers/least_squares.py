@@ -37,6 +37,13 @@ class Globalization(Protocol):
         ...
 
 
+class CompiledSteps(Protocol):
+    """Takes ordinary steps of a loop at once; what it leaves is for the loop."""
+
+    def advance(self, loop: LeastSquaresLoop, state: SearchState, most: int, done: int, watch: Watch | None
+                ) -> tuple[SearchState, int]: ...
+
+
 @dataclass(frozen=True, eq=False)
 class LeastSquaresLoop:
     """The parts that are combined, and when it is enough."""
@@ -47,6 +54,7 @@ class LeastSquaresLoop:
     step_tolerance: float = STEP_TOLERANCE  # standard errors that may remain
     constraints: ParameterConstraints | None = None
     max_newton_step: float = np.inf  # typical sizes; a longer undamped step is a sign of what the data do not see
+    compiled: CompiledSteps | None = None  # where steps can be had in one call each
 
     def direction(self, problem: FiniteProblem, state: SearchState, amount: float, observable: bool = False,
                   limited: bool = False) -> SearchDirection:
@@ -58,12 +66,18 @@ class LeastSquaresLoop:
         state = initial_state(problem, variables, self.regularization, history)
         try:
             notify(watch, state)
-            for iteration in range(self.max_iterations):
-                before, state = state, iterate(problem, self, state, iteration)
-                if len(state.history) > len(before.history):
-                    notify(watch, state)
-                if state.ending is not None:
-                    return state
+            done = 0
+            while done < self.max_iterations and state.ending is None:
+                if self.compiled is not None:
+                    state, steps = self.compiled.advance(self, state, self.max_iterations - done, done, watch)
+                    done += steps
+                if done < self.max_iterations and state.ending is None:
+                    before, state = state, iterate(problem, self, state, done)
+                    done += 1
+                    if len(state.history) > len(before.history):
+                        notify(watch, state)
+            if state.ending is not None:
+                return state
             spent = iterations_in_words(self.max_iterations)
             return state.ended(False, Status.of(StatusCode.ITERATION_LIMIT, spent=spent))
         except np.linalg.LinAlgError:  # entries too large or too small for a factorisation

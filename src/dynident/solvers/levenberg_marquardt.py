@@ -17,6 +17,7 @@ from dynident.solvers.least_squares import LeastSquaresLoop, outcome_of
 from dynident.solvers.search_direction import Regularization, SearchDirection
 from dynident.solvers.search_state import SearchState, condense
 from dynident.solvers.solver_result import SolverResult, Watch
+from dynident.solvers.trust_region import compiled_steps
 from dynident.tolerances import RANK_DAMPING, STEP_TOLERANCE
 
 POLISHING_STEPS = 50  # at the most
@@ -42,7 +43,8 @@ class LevenbergMarquardt:
                                f"{finite.equality_count}. Use segments=1, or the Gauss-Newton solver.")
         damping = Regularization(least=RANK_DAMPING, initial=self.damping, first=FIRST_DAMPING, most=MOST_DAMPING, factor=1.0,
                                  memory=MEMORY, with_nodes=False)
-        loop = LeastSquaresLoop(TrustRegion(), damping, self.max_iterations, self.step_tolerance)
+        loop = LeastSquaresLoop(TrustRegion(), damping, self.max_iterations, self.step_tolerance,
+                                compiled=compiled_steps(finite, MEMORY, RANK_DAMPING, self.step_tolerance))
         state = loop.run(finite, point, watch)
         return outcome_of(finite, polish(finite, loop, state) if self.step_tolerance < STEP_TOLERANCE else state)
 

@@ -157,6 +157,9 @@ class FullDiscretization:
         return self.objective.evaluation(point, self.records, [out.outputs for out in results],
                                      [out.defect.copy() for out in results], [out.correction.copy() for out in results])[0]
 
+    def plain_record(self) -> None:
+        """Its nodes have to meet."""
+
     def linearize(self, point: Variables, workspace: Workspace | None = None, known: Evaluation | None = None
                   ) -> LinearizedProblem:
         """`known`: residuals at this very point, where they are at hand."""

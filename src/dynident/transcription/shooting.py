@@ -20,6 +20,7 @@ from dynident.linalg.block_rows import stacked
 from dynident.linalg.finite_problem import (
     Evaluation,
     LinearizedProblem,
+    PlainRecord,
     ResidualIndex,
     ResidualJacobian,
     SegmentChain,
@@ -29,6 +30,7 @@ from dynident.linalg.finite_problem import (
 from dynident.problem.problem import Problem
 from dynident.transcription.initial_guess import states_from_measurements
 from dynident.transcription.objective import Objective, WeightedData
+from dynident.transcription.plain_record import relaxed_record
 from dynident.transcription.simulated_propagation import DifferenceScale, SimulatedPropagator
 from dynident.transcription.simulators import SimulatedModel, declared_names, segment_notes
 
@@ -64,6 +66,7 @@ class ExperimentData(WeightedData):
         self.segment_starts = segment_starts(self.grid.nodes, segments, experiment.name)
         super().__init__(problem, index, self.grid, np.arange(self.grid.offset, self.grid.nodes), std)
         self.no_stages = np.zeros((len(self.segment_starts) - 2, 0))  # between nodes, as collocation has
+        self._grids = {substeps: self.grid}  # by their steps; one for all copies, as
         self._readings: dict[int, np.ndarray] = {}  # by the number of segments; one for all copies with these measurements
 
     def states_at_inner_nodes(self, problem: Problem, index: int) -> np.ndarray:
@@ -89,7 +92,9 @@ class ExperimentData(WeightedData):
     def with_substeps(self, substeps: int) -> ExperimentData:
         """On a grid of other steps; what is measured and where it is cut stays."""
         changed = copy.copy(self)
-        changed.grid = self.grid.with_substeps(substeps)
+        if substeps not in self._grids:
+            self._grids[substeps] = self.grid.with_substeps(substeps)
+        changed.grid = self._grids[substeps]
         return changed
 
     def with_outputs(self, outputs: Mapping[int, np.ndarray]) -> ExperimentData:
@@ -169,6 +174,8 @@ class Shooting:
 
     def with_substeps(self, substeps: int) -> Shooting:
         """The same problem with other steps between the samples; what does not depend on these is shared."""
+        if substeps == self.substeps:
+            return self
         return self._with(substeps=substeps, records=[record.with_substeps(substeps) for record in self.records],
                           counts={"simulations": 0, "jacobians": 0}, _scratch=Workspace(), _last_runs={})
 
@@ -333,6 +340,12 @@ class Shooting:
             chains.append(SegmentChain(record.segment_starts, out.jacobian, weight,
                                        evaluation.weighted_residuals[e], out.end_jacobian, evaluation.defects[e]))
         return self.objective.linear(point, evaluation, chains, workspace)
+
+    def plain_record(self) -> PlainRecord | None:
+        if self.equality_count:
+            return None
+        unknown = self.objective.unknown_map(0, np.zeros(len(self.names))).unknown
+        return relaxed_record(self, np.zeros((0, len(self.problem.model.states))), False, unknown)
 
     # what the statistics need
 

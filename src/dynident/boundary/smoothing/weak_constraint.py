@@ -131,6 +131,9 @@ class WeakConstraintProblem:
         defects = tuple(defect / unit for defect, unit in zip(mixed, units, strict=True))
         return replace(evaluation, cost=cost, max_defect=max_defect, defects=defects, weighted_residuals=residuals)
 
+    def plain_record(self) -> None:
+        """Its nodes have to meet, up to noise."""
+
     def linearize(self, point: Variables, workspace: Workspace | None = None, known: Evaluation | None = None
                   ) -> LinearizedProblem:
         """The chains are in values, with the units of the nodes' coordinates."""
