@@ -2,15 +2,17 @@
 
 Fitted on the estimation record by `identify(problem)`, without a method; free-run simulation of the test record, whose first
 samples serve for the initial state alone. Baselines: the best of ten methods of Champneys et al. (2024). The records are read
-from beside the project (`../shared/data`) and are not part of it.
+from beside the project (`../shared/data`), or from the folder that DYNIDENT_BENCHMARK_DATA names, and are not part of it.
 
-EMPS: its two records as they are. Silverbox: estimated from samples 40,650 to 109,650 (multisine), tested on 118,000 to 127,000
-(multisine) and 100 to 40,575 (arrow); "without extrapolation" are the first 30,000 of the arrow, whose amplitude the
-estimation record has seen. The baselines' own cuts may differ from these by some samples.
+Cuts are those of the official loader (nonlinear_benchmarks). EMPS: its two records as they are. Silverbox: the multisine is
+samples 40,650 to 127,400, its first three quarters to estimate and the rest to test; the arrow is samples 100 to 40,575,
+"without extrapolation" its first 32,000. Cascaded tanks: `cascaded_tanks/dataBenchmark.csv` with the columns of the published
+file (uEst, uVal, yEst, yVal, every 4 s). Coupled drives: no record of them was at hand.
 """
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +21,12 @@ from timing import SMOKE, Line, Result, main, once, ratio_text
 import dynident as di
 from dynident.models import library
 
-DATA = Path(__file__).parents[2] / "shared" / "data"
+DATA = Path(os.environ.get("DYNIDENT_BENCHMARK_DATA", Path(__file__).parents[2] / "shared" / "data"))
+TANKS_SAMPLE_TIME = 4.0  # s
 EMPS_GAIN = 35.15065188248547  # N/V
+MOST_CPU = {"emps": 2, "silverbox": 2, "cascaded_tanks": 20}  # times the plain fit
 RATE = 1e7 / 2**14  # Hz, of the Silverbox
-EMPS_FIRST, SILVERBOX_FIRST = 20, 50  # samples of the test record for its initial state
+EMPS_FIRST, SILVERBOX_FIRST, TANKS_FIRST = 20, 50, 5  # samples of the test record for its initial state
 
 
 def rows(name: str) -> np.ndarray:
@@ -65,15 +69,37 @@ def silverbox() -> tuple[di.Problem, list[tuple[str, di.Experiment, int, float, 
                              parameters=["k", "d", "w2", "b", "a", "uo", "yo"])
     unknowns = [*(di.Parameter(n, 1e5) for n in ("k", "w2", "b")), di.Parameter("d", 100.0), di.Parameter("a", 0.0, scale=1e4),
                 di.Parameter("uo", 0.0, scale=0.01), di.Parameter("yo", 0.0, scale=0.01)]
-    return di.Problem(model, [record(40650, 40650 + 69000)], unknowns), [
-        ("Silverbox, multisine", record(118000, 127000), SILVERBOX_FIRST, 1.49, "mV"),
+    first, last = 40650, 127400  # of the multisine
+    cut = first + int(0.75 * (last - first))
+    return di.Problem(model, [record(first, cut)], unknowns), [
+        ("Silverbox, multisine", record(cut, last), SILVERBOX_FIRST, 1.49, "mV"),
         ("Silverbox, arrow", record(100, 40575), SILVERBOX_FIRST, 2.39, "mV"),
-        ("Silverbox, arrow without extrapolation", record(100, 30000), SILVERBOX_FIRST, 0.947, "mV")]
+        ("Silverbox, arrow without extrapolation", record(100, 32100), SILVERBOX_FIRST, 0.947, "mV")]
+
+
+def cascaded_tanks() -> tuple[di.Problem, list[tuple[str, di.Experiment, int, float, str]]]:
+    """Two tanks, Torricelli's law with outlets that need not be at level 0; of what the first spills the second gets a part."""
+    table = rows("cascaded_tanks/dataBenchmark.csv")
+
+    def record(of: str) -> di.Experiment:
+        u, y = (table[f"{name}{of}"][np.isfinite(table[f"{name}{of}"])] for name in "uy")
+        return di.Experiment(TANKS_SAMPLE_TIME * np.arange(y.size), {"u": u}, {"level": y})
+
+    out = {tank: f"sqrt(maximum(h{tank} + c{tank}, 1e-3))" for tank in "12"}
+    spill = {tank: f"maximum(h{tank} - H{tank}, 0)" for tank in "12"}
+    model = di.EquationModel(
+        states={"h1": f"k4*u + k5 - k1*{out['1']} - {spill['1']}",
+                "h2": f"k2*{out['1']} - k3*{out['2']} + q*{spill['1']} - {spill['2']}"},
+        outputs={"level": "h2"}, inputs=["u"], parameters=["k1", "k2", "k3", "k4", "k5", "q", "H1", "H2", "c1", "c2"])
+    unknowns = [*(di.Parameter(k, 0.05) for k in ("k1", "k2", "k3", "k4")), di.Parameter("k5", 0.0, scale=0.01),
+                di.Parameter("q", 0.5, lower=0, upper=2), di.Parameter("H1", 10.0, lower=5, upper=20),
+                di.Parameter("H2", 10.0, lower=5, upper=12), *(di.Parameter(c, 0.0, lower=-1, upper=2) for c in ("c1", "c2"))]
+    return di.Problem(model, [record("Est")], unknowns), [("Cascaded tanks", record("Val"), TANKS_FIRST, 0.396, "V")]
 
 
 def run() -> Result:
     lines = []
-    for make in (emps, silverbox):
+    for make in (emps, silverbox, cascaded_tanks):
         if SMOKE or not (DATA / make.__name__).exists():
             lines.append(Line(make.__name__, "not run" if SMOKE else "not at hand"))
             continue
@@ -81,7 +107,9 @@ def run() -> Result:
         fitted(problem, None)  # loads and compiles
         plain, _ = once(lambda problem=problem: fitted(problem, di.multiple_shooting()))
         spent, estimate = once(lambda problem=problem: fitted(problem, None))
-        lines.append(Line(f"{make.__name__}: CPU over the plain fit", ratio_text(spent / plain), "<= 2", spent <= 2 * plain))
+        most = MOST_CPU[make.__name__]
+        lines.append(Line(f"{make.__name__}: CPU over the plain fit", ratio_text(spent / plain), f"<= {most}",
+                          spent <= most * plain))
         lines.append(Line(f"{make.__name__}: believed", f"{estimate.believed}: {estimate.belief_reason}"))
         for what, record, first, baseline, unit in tests:
             error = test_error(estimate, record, first)

@@ -19,6 +19,8 @@ ROUNDING_STEP = 1e-12  # of everything's typical size; such a step is rounding
 CONTRACTED_STEP = 1e-9  # typical sizes; a simplified step this short passes the natural monotonicity test ...
 CONTRACTING_STEP = 1e-6  # ... of a step this short: both are rounding of the linear algebra, and their ratio says nothing
 SUFFICIENT_REDUCTION = 1e-4  # of the predicted reduction; less is no success (trust region)
+BENT_STEP = 0.75  # of a step: twice its acceleration may be as long; more, and derivatives do not hold so far (Transtrum)
+STRAIGHT_DISTANCE = 1e-2  # standard errors; with less left a step is straight, and differences along it meet rounding
 RELAXED_STEP_TOLERANCE = 0.1  # standard errors; for a start from decoupled segments: noise in their nodes moves it by more
 REFIT_STEP_TOLERANCE = 1e-3  # standard errors; for refits to resampled data, whose scatter is one standard error (bootstrap)
 PROFILE_STEP_TOLERANCE = 3e-3  # standard errors; for refits along a profile: the rise of the cost is then right to 1e-5
@@ -80,6 +82,7 @@ SLSQP_STALLED_GRADIENT = 1e-4  # projected gradient at which a stall is an optim
 
 # -- what the data see: rank and regularisation
 
+LINEAR_ROUNDING = 1e-10  # of the largest output; a second difference below it is rounding: the model is linear in its unknowns
 SINGULAR_VALUE = 1e-8  # relative, columns of length one; below it a direction is rounding or the error of differences
 SINGULAR_VALUE_EXACT = 1e-11  # the same for derivatives without error: an unstable model shows parameters that late
 SINGULAR_VALUE_PROJECTION = 1e-10  # the same for unknowns that are projected out: what is missed there only costs a digit
@@ -165,6 +168,7 @@ VALIDATION_MOVES = 3.0  # times the noise; a new record that moves less tells no
 SMOOTHED_LIMIT = 1.3  # weighted squares per measured value; a smoother that leaves more does not follow the record either
 LEAST_OF_NOISE = 0.3  # of the noise that differences of the record show; a smoother that leaves less has followed the noise
 SETTLED_MISFIT = 0.1  # chi-square; fits that stop within it lie within a third of a standard error
+TIED_MISFIT = 1e-6  # relative; ends that differ by less are told apart by rounding alone, and the first of them counts
 SAME_MISFIT = 1e-3  # relative; ends of two routes that differ by less are the same minimum
 BETTER_MISFIT = 1e-2  # relative; a route that gains less has found nothing else
 

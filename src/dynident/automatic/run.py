@@ -11,8 +11,16 @@ from dynident.automatic.belief import BeliefLevel, believe
 from dynident.automatic.prediction_stage import NOT_ASKED, OUTPUT_ERROR, predicted_estimate, prediction_stage, too_long
 from dynident.automatic.simulation_route import start_of, with_start
 from dynident.automatic.stages import plain, refit
-from dynident.automatic.state import AutomaticSetup, AutomaticState, RouteEnd, StopReason
-from dynident.automatic.stopping import ROUTES_AGREE, believe_best, routes_differ, set_limit, stop
+from dynident.automatic.state import AutomaticSetup, AutomaticState, RouteEnd, StopReason, best_of
+from dynident.automatic.stopping import (
+    CURVE_ROUNDS_AGREE,
+    ROUTES_AGREE,
+    believe_best,
+    noise_suffices,
+    routes_differ,
+    set_limit,
+    stop,
+)
 from dynident.errors import DynidentError, ProblemError
 from dynident.estimate.estimate import Estimate
 from dynident.methods.outer_loop import OuterLoop
@@ -66,7 +74,7 @@ def estimate_of(setup: AutomaticSetup, state: AutomaticState) -> Estimate:
     best = state.best
     if state.stopped is StopReason.PREDICTED:
         return predicted_estimate(state)
-    simulated = best is not None and belief_in(state, best)[0]
+    simulated = best is not None and belief_in(setup, state, best)[0]
     if not simulated and (kept := smoothed_estimate(setup, state)) is not None:
         return kept
     if best is not None and best.estimate is None:
@@ -75,9 +83,10 @@ def estimate_of(setup: AutomaticSetup, state: AutomaticState) -> Estimate:
     if not made:
         raise state.refused or ProblemError("No start led to an end at which the model can be simulated. Choose other start "
                                             "values, or give bounds.")
-    end = min(made, key=lambda each: each.misfit.value)
+    end = best_of(made)
+    assert end is not None
     assert end.estimate is not None
-    believed, reason = belief_in(state, end)
+    believed, reason = belief_in(setup, state, end)
     estimate = settled_estimate(state, end)
     notes = estimate.notes if believed else (reason, *estimate.notes)
     if state.predicted is not None:
@@ -142,13 +151,16 @@ def smoothed_estimate(setup: AutomaticSetup, state: AutomaticState) -> Estimate 
                    counts={**estimate.counts, **state.spent}, arrived_by="smoother")
 
 
-def belief_in(state: AutomaticState, end: RouteEnd) -> tuple[bool, str]:
+def belief_in(setup: AutomaticSetup, state: AutomaticState, end: RouteEnd) -> tuple[bool, str]:
     """Whether an end is believed, and the sentence that says why."""
     routes, words = state.routes_to_best(), end.belief.reason
     agreed = f"{len(routes)} independent routes ended there ({', '.join(routes[:4])}{', ...' if len(routes) > 4 else ''})"
     if end.is_noise and end.left_open and len(routes) < ROUTES_AGREE:
         return False, (f"Not believed: {words} But it leaves {', '.join(end.left_open)} open, and no second route ended there: "
                        "it may be a plateau.")
+    if end.is_noise and not noise_suffices(setup, state, end):
+        return False, (f"Not believed: {words} But curves without states leave noise at worse minima, too, and restarts of "
+                       f"fewer than {CURVE_ROUNDS_AGREE} rounds ended here.")
     if end.is_noise:
         return True, f"Believed: {words}"
     if state.stopped is StopReason.AGREED and (end.belief.level is BeliefLevel.UNJUDGED or (

@@ -10,11 +10,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dynident.automatic.belief import BeliefLevel
-from dynident.automatic.simulation_route import Restart, restart, start_of
+from dynident.automatic.curve_starts import curve_starts
+from dynident.automatic.simulation_route import Restart, restart, start_of, with_start
 from dynident.automatic.smoothing_route import SMOOTHING_ITERATIONS, Smoothed, SmoothingRoute, Strong, smooth, strengthen
 from dynident.automatic.stages import LAST_ITERATIONS, refit
-from dynident.automatic.starts import STARTS_PER_ROUND, Start, blind_states, round_starts
-from dynident.automatic.state import SECOND_OPINION, AutomaticSetup, AutomaticState, RouteEnd
+from dynident.automatic.starts import Start, blind_states, round_starts
+from dynident.automatic.state import HOP, RESTART, SECOND_OPINION, AutomaticSetup, AutomaticState, RouteEnd
+from dynident.models.equations import EquationModel
 from dynident.parallel.tasks import map_ordered
 from dynident.tolerances import SAME_MISFIT
 
@@ -22,6 +24,7 @@ CLIMB = (1e-4, 1e-2, 1.0, 1e2)  # shares of the model weight, from weak to stron
 WEAK = ((1e-2, 4), (1.0, 3))  # further shares of every second round, which begins at the weakest, and how many go on
 WEAKEST = 1e-4
 FIRST_LOOK = 12  # iterations before starts are compared
+HOP_KEEPS = 0.5  # share of the unknowns: what is right at the best end, a peak or a period, should stay there
 GO_ON = 2  # starts of a round that go on to the end
 
 def smooth_stage(setup: AutomaticSetup, state: AutomaticState) -> AutomaticState:
@@ -106,16 +109,16 @@ def with_strong(setup: AutomaticSetup, state: AutomaticState, stage: str, smooth
 def rounds(setup: AutomaticSetup, state: AutomaticState) -> AutomaticState:
     """One round of restarts; looked at side by side where there is an executor, in the same order on any number of workers."""
     before, number = state, state.rounds
-    starts = round_starts(setup.problem, setup.seed, number)
+    kind, starts = starts_of_round(setup, state)
     state = replace(state, rounds=number + 1)
     if setup.route is None:
-        state = _round_by_simulation(setup, state, starts)
+        state = _round_by_simulation(setup, state, starts, kind)
     else:
         state = _round_by_smoothing(setup, setup.route, state, starts, weak=number % 2 == 1)
     best = state.best
     if best is not None and best.estimate is None and not best.converged and best not in before.ends:
         state = refit(setup, state, best.stage, best.begin)  # the best of this round to its ground
-    return state.with_row(f"round {number + 1}", before, f"{STARTS_PER_ROUND} starts, {GO_ON} to the end")
+    return state.with_row(f"round {number + 1}", before, f"{len(starts)} starts, {GO_ON} to the end")
 
 
 def _round_by_smoothing(setup: AutomaticSetup, route: SmoothingRoute, state: AutomaticState, starts: list[Start], weak: bool
@@ -153,7 +156,18 @@ def _all_smoothed(setup: AutomaticSetup, state: AutomaticState, tasks: list[tupl
     return state, sorted(found, key=lambda each: each.cost)
 
 
-def _round_by_simulation(setup: AutomaticSetup, state: AutomaticState, starts: list[Start]) -> AutomaticState:
+def starts_of_round(setup: AutomaticSetup, state: AutomaticState) -> tuple[str, list[Start]]:
+    """Drawn around the user's start; for curves the best of many, every second round around the best end so far."""
+    problem, best = setup.problem, state.best
+    if problem.model.states or not isinstance(problem.model, EquationModel) or problem.has_noise_formulas:
+        return RESTART, round_starts(problem, setup.seed, state.rounds)
+    if state.rounds % 2 == 0 or best is None:
+        return RESTART, curve_starts(problem, setup.loss, setup.seed, state.rounds)
+    around = with_start(problem, start_of(problem, best.begin.values), logarithms=False)
+    return HOP, curve_starts(around, setup.loss, setup.seed, state.rounds, HOP_KEEPS)
+
+
+def _round_by_simulation(setup: AutomaticSetup, state: AutomaticState, starts: list[Start], kind: str) -> AutomaticState:
     common = setup.method, setup.problem, setup.loss
     looks = [each for each in map_ordered(restart, common, [(start, FIRST_LOOK) for start in starts], setup.executor)
              if each is not None]
@@ -164,7 +178,7 @@ def _round_by_simulation(setup: AutomaticSetup, state: AutomaticState, starts: l
     tasks = [(start_of(setup.problem, each.course.values), LAST_ITERATIONS) for each in unfinished]
     further = [each for each in map_ordered(restart, common, tasks, setup.executor) if each is not None]
     for k, each in enumerate([*(each for each in looks[:GO_ON] if each.converged), *further]):
-        state = _with_restart(setup, state.with_cost(each.spent), f"restart {state.rounds}.{k + 1}", each)
+        state = _with_restart(setup, state.with_cost(each.spent), f"{kind} {state.rounds}.{k + 1}", each)
     return state
 
 

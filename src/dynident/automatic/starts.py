@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,12 +27,13 @@ class Start:
     signed: bool = False  # without logarithms, since signs are open
 
 
-def round_starts(problem: Problem, seed: int, number: int, count: int = STARTS_PER_ROUND) -> list[Start]:
+def round_starts(problem: Problem, seed: int, number: int, count: int = STARTS_PER_ROUND,
+                 distances: Sequence[float] = DECADES) -> list[Start]:
     """Sobol points of one round; every second one also draws the first states that nothing shows."""
     from scipy.stats import qmc  # here, because it takes half a second to load
 
     moved = [p for p in problem.parameters if isinstance(p, Parameter) and p.free and p.start is not None]
-    decades, signed = DECADES[number % len(DECADES)], number % SIGNED_ROUNDS == SIGNED_ROUNDS - 1
+    decades, signed = distances[number % len(distances)], number % SIGNED_ROUNDS == SIGNED_ROUNDS - 1
     rng = np.random.default_rng([seed, number])
     blind = blind_states(problem)
     points = qmc.Sobol(max(1, len(moved)), scramble=True, rng=rng).random(count)

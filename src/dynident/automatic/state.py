@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -12,17 +12,19 @@ from typing import TYPE_CHECKING, Any
 from dynident.automatic.belief import Belief, BeliefLevel, believe
 from dynident.errors import DynidentError
 from dynident.estimate.estimate import Estimate, StageResult
-from dynident.methods.open_loop import Misfit, Residuals, misfit
+from dynident.methods.open_loop import Misfit, Residuals, linear_in_unknowns, misfit
 from dynident.methods.start_trajectory import StartTrajectory
 from dynident.problem.problem import Problem
 from dynident.statistics.covariance import Covariance
 from dynident.status import Status
-from dynident.tolerances import SAME_MISFIT
+from dynident.tolerances import SAME_MISFIT, TIED_MISFIT
 
 if TYPE_CHECKING:
     from dynident.automatic.smoothing_route import Smoothed, SmoothingRoute
 
 SECOND_OPINION = "second opinion"  # a route that begins at the best end, and can only leave it
+RESTART = "restart"  # a route from places around the user's start
+HOP = "hop"  # the same, from places around it
 
 
 class StopReason(StrEnum):
@@ -56,6 +58,11 @@ class AutomaticSetup:
         from dynident.automatic.smoothing_route import smoothing_route  # loads a family that a plain fit does without
 
         return smoothing_route(self.problem)
+
+    @cached_property
+    def one_minimum(self) -> bool:
+        """Whether noise that is left over is taken for a proof: with states, and where the model is linear in its unknowns."""
+        return bool(self.problem.model.states) or linear_in_unknowns(self.problem)
 
     @property
     def loss(self) -> str:
@@ -94,6 +101,13 @@ class RouteEnd:
         return tuple(uncertainty.practically_unidentifiable) if isinstance(uncertainty, Covariance) else ()
 
 
+def best_of(ends: Sequence[RouteEnd]) -> RouteEnd | None:
+    """The lowest end; of several that rounding tells apart, as where equal terms have changed places, the first."""
+    lowest = min(ends, key=lambda end: end.misfit.value, default=None)
+    return next((end for end in ends if lowest is not None and end.converged == lowest.converged
+                 and (end.estimate is None) == (lowest.estimate is None) and end.misfit.same(lowest.misfit, TIED_MISFIT)), None)
+
+
 @dataclass(frozen=True, eq=False)
 class AutomaticState:
     """Ends so far, what each stage took, and whether it is enough."""
@@ -116,7 +130,7 @@ class AutomaticState:
 
     @property
     def best(self) -> RouteEnd | None:
-        return min(self.ends, key=lambda end: end.misfit.value, default=None)
+        return best_of(self.ends)
 
     def with_end(self, end: RouteEnd) -> AutomaticState:
         state = replace(self, ends=(*self.ends, end))
@@ -149,7 +163,8 @@ class AutomaticState:
         if self.best is None:
             return ()
         return tuple(dict.fromkeys(route for route, at in self.agreements
-                                   if route != SECOND_OPINION and at.same(self.best.misfit, SAME_MISFIT)))
+                                   if not route.startswith((SECOND_OPINION, HOP))
+                                   and at.same(self.best.misfit, SAME_MISFIT)))
 
     def restart_ends(self) -> tuple[Misfit, ...]:
         """Where restarts converged, in their order, one each."""

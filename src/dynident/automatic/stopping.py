@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dynident.automatic.belief import BeliefLevel
-from dynident.automatic.state import SECOND_OPINION, AutomaticSetup, AutomaticState, StopReason
+from dynident.automatic.state import SECOND_OPINION, AutomaticSetup, AutomaticState, RouteEnd, StopReason
 from dynident.tolerances import SAME_MISFIT
 
 BUDGET = 20  # times the larger of the first two stages, in simulations with sensitivities
@@ -13,6 +13,7 @@ LEAST_BUDGET = 800  # simulations with sensitivities: some three rounds of resta
 BLIND_BUDGET = 3000  # the same where the plain fit could not begin, so that nothing says what a fit takes
 ROUTES_AGREE = 2  # routes of different kinds to the same end, the plain fit among them, where what is left over is small
 IDLE_ROUNDS = 6  # in a row, each from further away than the one before: twice through all distances
+CURVE_ROUNDS_AGREE = 2  # rounds of which a restart ends at the best place, for curves without states
 RESTARTS_AGREE = 4  # restarts that end at the same place, and one more route of any kind
 LIKELIHOOD_RESTARTS_AGREE = 8  # the same where standard deviations are formulas, whatever the plain fit says
 LIKELIHOOD_BUDGET = 3000  # simulations with sensitivities: these problems are small, and have many local optima
@@ -27,11 +28,23 @@ def believe_best(setup: AutomaticSetup, state: AutomaticState) -> AutomaticState
     best = state.best
     if state.stopped is not None or best is None:
         return state
-    if best.is_noise and (not best.left_open or len(state.routes_to_best()) >= ROUTES_AGREE):
+    if best.is_noise and noise_suffices(setup, state, best):
         return replace(state, stopped=StopReason.BELIEVED)
     if best.belief.level is BeliefLevel.SMALL and not best.belief.contradicted and routes_differ(state):
         return replace(state, stopped=StopReason.AGREED)
     return state
+
+
+def noise_suffices(setup: AutomaticSetup, state: AutomaticState, end: RouteEnd) -> bool:
+    """Whether an end that leaves noise needs no more: it leaves no unknown open, or a second route ended there.
+
+    A curve without states can leave noise at many worse minima, a sine or a peak short: there restarts of several rounds
+    have to end at the same.
+    """
+    routes = state.routes_to_best()
+    if not setup.one_minimum and len({r.partition(".")[0] for r in routes if r.startswith("restart")}) < CURVE_ROUNDS_AGREE:
+        return False
+    return not end.left_open or len(routes) >= ROUTES_AGREE
 
 
 def routes_differ(state: AutomaticState) -> bool:

@@ -29,9 +29,8 @@ from dynident.methods.direct import constrained_solver
 from dynident.methods.substeps import choose_substeps
 from dynident.models.equations import EquationModel
 from dynident.problem.problem import Problem
-from dynident.solvers.levenberg_marquardt import LevenbergMarquardt
+from dynident.solvers.levenberg_marquardt import FOR_CURVES, LevenbergMarquardt
 from dynident.solvers.solver_result import Solver
-from dynident.tolerances import STATIC_STEP_TOLERANCE, STEP_TOLERANCE
 from dynident.transcription.objective import Objective
 from dynident.transcription.shooting import ExperimentData
 from dynident.transcription.simulators import declared_names, simulator_for
@@ -234,8 +233,7 @@ class BlackBoxTranscription:
         if self.problem.constraints:
             return constrained_solver(self.problem, finite, self.method.max_iterations)
         static = isinstance(self.problem.model, EquationModel) and not self.problem.model.states  # simulations cost nothing
-        tolerance = STATIC_STEP_TOLERANCE if static else STEP_TOLERANCE
-        return LevenbergMarquardt(max_iterations=self.method.max_iterations, step_tolerance=tolerance)
+        return LevenbergMarquardt(max_iterations=self.method.max_iterations, **(FOR_CURVES if static else {}))
 
     def advice(self, problem: Problem) -> list[str]:
         stiff = self.cache.simulator.stiff_alternative

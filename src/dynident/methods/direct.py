@@ -37,8 +37,8 @@ from dynident.methods.program_solvers import PROGRAM_SOLVERS, hessian_faults, he
 from dynident.problem.problem import Problem
 from dynident.solvers import SOLVERS
 from dynident.solvers.gauss_newton import GaussNewton
+from dynident.solvers.levenberg_marquardt import FOR_CURVES
 from dynident.solvers.solver_result import Solver
-from dynident.tolerances import STATIC_STEP_TOLERANCE
 from dynident.transcription.full_discretization import FullDiscretization
 from dynident.transcription.parameter_constraints import parameter_constraints
 from dynident.transcription.shooting import Shooting, default_segments, segment_starts
@@ -365,7 +365,7 @@ def solver_for(name: str, finite: FiniteProblem, max_iterations: int, problem: P
         name = "gauss_newton" if finite.equality_count or problem.constraints else "levenberg_marquardt"
     if not problem.constraints:
         static = not problem.model.states and name == "levenberg_marquardt"  # iterations cost next to nothing
-        return SOLVERS[name](max_iterations=max_iterations, **({"step_tolerance": STATIC_STEP_TOLERANCE} if static else {}))
+        return SOLVERS[name](max_iterations=max_iterations, **(FOR_CURVES if static else {}))
     check_solver(problem, name)
     return constrained_solver(problem, finite, max_iterations)
 

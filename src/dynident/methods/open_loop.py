@@ -19,8 +19,11 @@ from dynident.methods.noise_estimation import signal_std
 from dynident.methods.ranking import FINEST
 from dynident.problem.noise import loss_and_weights
 from dynident.problem.problem import Problem, given_std
+from dynident.tolerances import LINEAR_ROUNDING
 from dynident.transcription.initial_guess import start_values
 from dynident.transcription.simulators import Simulator, declared_names, simulator_for
+
+SEED, DIRECTIONS = 0, 2  # of the lines along which a model is asked whether it is linear
 
 Residuals = Sequence[Mapping[str, np.ndarray]]  # per experiment: measured - model by output
 
@@ -69,6 +72,41 @@ def estimate_residuals(estimate: Estimate) -> Residuals:
         raise ProblemError("At these values a simulation from the first state leaves the finite numbers, so that there are no "
                            "open-loop residuals; estimate.residuals are those of the method itself.")
     return tuple(found)
+
+
+def linear_in_unknowns(problem: Problem) -> bool:
+    """Whether the simulation is, to rounding, linear in all unknowns together: then least squares has one minimum."""
+    rng = np.random.default_rng(SEED)
+    return all(second_difference_vanishes(problem, problem.names, rng) for _ in range(DIRECTIONS))
+
+
+def second_difference_vanishes(problem: Problem, names: Sequence[str], rng: np.random.Generator) -> bool:
+    """Whether outputs are straight along a line from the start that is random in these unknowns: so they are in no other case.
+
+    False where a point of the line cannot be simulated.
+    """
+    moves = np.array([name in names for name in problem.names])
+    runs = [open_loop_residuals(problem, dict(zip(problem.names, (float(v) for v in x), strict=True)))
+            for x in _along(problem, moves * rng.uniform(0.5, 1.0, moves.size))]
+    if any(run is None for run in runs):
+        return False
+    for e, experiment in enumerate(problem.experiments):
+        for name, y in experiment.outputs.items():
+            simulated = np.array([np.asarray(y, float) - run[e][name] for run in runs if run is not None])
+            size = np.nanmax(np.abs(simulated), initial=0.0)
+            if np.nanmax(np.abs(simulated[0] - 2 * simulated[1] + simulated[2]), initial=0.0) > LINEAR_ROUNDING * size:
+                return False
+    return True
+
+
+def _along(problem: Problem, shares: np.ndarray) -> list[np.ndarray]:
+    """Three points on a line from the start, evenly spaced, within the bounds; by shares of each unknown's size."""
+    at = start_values(problem)
+    scale = np.array([abs(x) or u.scale or 1.0 for x, u in zip(at, problem.unknowns, strict=True)])
+    lower, upper = np.array([u.lower for u in problem.unknowns], float), np.array([u.upper for u in problem.unknowns], float)
+    above, below = np.minimum(scale, (upper - at) / 2), np.minimum(scale, (at - lower) / 2)
+    step = shares * np.where(above >= below, above, -below)
+    return [at, at + step, at + 2 * step]
 
 
 def _model_misfit(problem: Problem, values: Mapping[str, float]) -> Misfit:

@@ -103,8 +103,8 @@ class SetMembership(Method):
     subdivisions: int | None = option(None, "M: of a box, per sample.", whole_number(0, None))
     velocity_subdivisions: int = option(0, "M_v: of the state `velocity`.", whole_number(0))
     velocity: str = option("", "The state that is divided.", state_name)
-    v_bar: float | None = option(None, "Width of `velocity` above which every box is divided into M_v; None: only the widest.",
-                                 positive_or_none)
+    v_bar: float | None = option(None, "Width of `velocity`, in its unit, above which every box is divided into M_v; None: "
+                                 "only the widest.", positive_or_none)
     factored_step: bool = option(False, 'Of algorithm="paper": a step of a mode that is linear in the states is taken with '
                                  "each state once, (1 + h alpha) x2 + ...", true_or_false)
     standstill_barrier: bool = option(False, 'Of algorithm="paper": modes to which no transition leads are not active, so that '

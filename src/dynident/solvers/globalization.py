@@ -72,16 +72,19 @@ class Damping:
 class TrustRegion:
     """Damping that follows the ratio of actual to predicted reduction of the cost; takes no matching conditions."""
 
+    patience: int = 1  # iterations that together gain nothing to speak of before the rest is called unobservable
+
     def advance(self, problem: FiniteProblem, loop: LeastSquaresLoop, state: SearchState, newton: SearchDirection,
                 remaining: float) -> SearchState:
         if not problem.jacobian_is_cheap:
             state = changed(state, regularization=Damping(state.regularization).near_optimum(remaining).amount)
         here = state.variables
         while state.regularization < MOST_DAMPING and state.variables is here:
-            state = self.trial(problem, state, loop.direction(problem, state, state.regularization, limited=True))
+            state = self.trial(problem, loop, state, loop.direction(problem, state, state.regularization, limited=True))
         return state
 
-    def trial(self, problem: FiniteProblem, state: SearchState, direction: SearchDirection) -> SearchState:
+    def trial(self, problem: FiniteProblem, loop: LeastSquaresLoop, state: SearchState, direction: SearchDirection
+              ) -> SearchState:
         """The state at the end of a step that lowers the cost, else the same one with more damping."""
         state, damping = changed(state, active_bounds=direction.active_bounds), Damping(state.regularization, state.growth)
         predicted = max(0.0, state.condensed.rows.predicted_reduction(direction.step))
@@ -91,7 +94,7 @@ class TrustRegion:
             ahead = problem.linearize(candidate, state.spare) if self.expects_success(problem, state) else None
             evaluation = ahead.evaluation if ahead else problem.evaluate(candidate)
             reduction = state.evaluation.cost - evaluation.cost
-            condensed = (condense(ahead or problem.linearize(candidate, state.spare), with_nodes=False)
+            condensed = (condense(ahead or problem.linearize(candidate, state.spare), loop.regularization.with_nodes)
                          if damping.accepts(reduction, predicted) else None)
         except SimulationDiverged as divergence:  # never an abort: come back from where nothing is finite
             return changed(state, last_divergence=divergence, regularization=DIVERGED_GROWTH * state.regularization)
@@ -114,7 +117,9 @@ class TrustRegion:
         if after.variables is before.variables:
             remaining = min(remaining, self.observable_step(problem, loop, after))
             return stalled(problem, after, remaining, "lowers the cost", ", although the gradient is not zero")
-        gained = before.evaluation.cost - after.evaluation.cost
+        if iteration < self.patience:
+            return after
+        gained = after.history[-1 - self.patience].cost - after.evaluation.cost
         return self.settled(problem, loop, after, iteration) if self.gains_little(
             problem, after.evaluation.squares, gained) else after
 

@@ -7,21 +7,25 @@ Jacobian's columns; a trust region on the cost (`globalization.py`) says how muc
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from dynident.errors import NotSupported, SimulationDiverged
 from dynident.linalg.finite_problem import FiniteProblem, Variables
+from dynident.solvers.geodesic_acceleration import GeodesicTrustRegion
 from dynident.solvers.globalization import FIRST_DAMPING, MOST_DAMPING, TrustRegion, project_to_bounds
 from dynident.solvers.least_squares import LeastSquaresLoop, outcome_of
 from dynident.solvers.search_direction import Regularization, SearchDirection
 from dynident.solvers.search_state import SearchState, condense
 from dynident.solvers.solver_result import SolverResult, Watch
 from dynident.solvers.trust_region import compiled_steps
-from dynident.tolerances import RANK_DAMPING, STEP_TOLERANCE
+from dynident.tolerances import RANK_DAMPING, SAME_COST, STATIC_STEP_TOLERANCE, STEP_TOLERANCE
 
 POLISHING_STEPS = 50  # at the most
 POLISHED = 0.9  # of the step before: what shrinks less is rounding
+ACCELERATED_MEMORY = 0.8  # the same where steps bend: a column that vanishes is a plateau, and may not lead on at once
+FOR_CURVES: dict[str, Any] = {"step_tolerance": STATIC_STEP_TOLERANCE, "accelerated": True}  # simulations cost next to nothing
 MEMORY = 0.1  # of a column's length, from one iteration to the next
 
 
@@ -36,15 +40,18 @@ class LevenbergMarquardt:
     name: str = "Levenberg-Marquardt"
     damping: float = FIRST_DAMPING
     step_tolerance: float = STEP_TOLERANCE
+    accelerated: bool = False  # steps bend with the model, which takes two to four more simulations each
 
     def solve(self, finite: FiniteProblem, point: Variables, watch: Watch | None = None) -> SolverResult:
         if finite.equality_count:
             raise NotSupported(f"{self.name} takes no matching conditions, but the problem has "
                                f"{finite.equality_count}. Use segments=1, or the Gauss-Newton solver.")
+        memory = ACCELERATED_MEMORY if self.accelerated else MEMORY
         damping = Regularization(least=RANK_DAMPING, initial=self.damping, first=FIRST_DAMPING, most=MOST_DAMPING, factor=1.0,
-                                 memory=MEMORY, with_nodes=False)
-        loop = LeastSquaresLoop(TrustRegion(), damping, self.max_iterations, self.step_tolerance,
-                                compiled=compiled_steps(finite, MEMORY, RANK_DAMPING, self.step_tolerance))
+                                 memory=memory, with_nodes=self.accelerated)  # which asks for gradients of other residuals
+        region = GeodesicTrustRegion() if self.accelerated else TrustRegion()
+        compiled = None if self.accelerated else compiled_steps(finite, MEMORY, RANK_DAMPING, self.step_tolerance)
+        loop = LeastSquaresLoop(region, damping, self.max_iterations, self.step_tolerance, compiled=compiled)
         state = loop.run(finite, point, watch)
         return outcome_of(finite, polish(finite, loop, state) if self.step_tolerance < STEP_TOLERANCE else state)
 
@@ -60,10 +67,12 @@ def polish(problem: FiniteProblem, loop: LeastSquaresLoop, state: SearchState) -
             break
         candidate = project_to_bounds(problem, replace(state.variables, unknowns=state.variables.unknowns + newton.step))
         try:
-            condensed = condense(problem.linearize(candidate, state.spare), with_nodes=False)
+            condensed = condense(problem.linearize(candidate, state.spare), loop.regularization.with_nodes)
         except (SimulationDiverged, np.linalg.LinAlgError):
             break
         moved = state.moved_to(problem, candidate, condensed, left)
+        if moved.evaluation.cost > state.evaluation.cost * (1 + SAME_COST) + problem.rounding_cost:
+            break  # far along what the data hardly see
         newton = loop.direction(problem, moved, loop.regularization.least)
         if not _step_length(problem, moved, newton) < POLISHED * left:
             break
