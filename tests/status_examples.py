@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import casadi
@@ -89,6 +90,17 @@ def walled() -> di.Problem:
     return di.Problem(model, [run], [di.Parameter("k", 0.3)])
 
 
+def upright() -> di.Problem:
+    """A pendulum that is held upright, and a small torque that the model does not know: differences grow without end."""
+    model = di.EquationModel(states={"q": "v", "v": "g*sin(q) - c*tanh(v/0.01) + u"}, inputs=["u"], outputs=["q", "v"], parameters=["g", "c"])
+    t, rng = np.arange(0, 20, 0.02), np.random.default_rng(0)
+    q, v = 0.5 * np.sin(1.3 * t) + 0.3 * np.sin(0.7 * t), 0.65 * np.cos(1.3 * t) + 0.21 * np.cos(0.7 * t)
+    torque = -0.845 * np.sin(1.3 * t) - 0.147 * np.sin(0.7 * t) - 9.81 * np.sin(q) + np.tanh(v / 0.01) + 0.3 * np.sin(3 * t)
+    seen = {"q": q + 1e-3 * rng.normal(size=t.size), "v": v + 1e-3 * rng.normal(size=t.size)}
+    run = di.Experiment(t, inputs={"u": torque}, outputs=seen, hold="linear", name="upright")
+    return di.Problem(model, [run], [di.Parameter("g", 9.0), di.Parameter("c", 0.8)])
+
+
 class Gone:
     """A simulator that is there at the start, and then no more."""
 
@@ -148,6 +160,11 @@ EXAMPLES: dict[StatusCode, Callable[[], Status]] = {
     StatusCode.MESH_LIMIT: lambda: di.solve_bvp(boundary_layer, ends(1, 0), (0, 1), [0, 0], nodes=20).status,
     StatusCode.INNER_LOOP_FAILED: lambda: di.solve_bvp(bratu, ends(0, 0), (0, 1), [0, 0], method=Davidenko(first=1e-3, shortest=1e-2)).status,
     StatusCode.FILTER_STOPPED: lambda: ended(decay(rate="-k*x**3", y=np.full(T.size, 1e6)), di.kalman()),
+    StatusCode.FILTER_DIVERGED: lambda: ended(decay(rate="k*x", y=np.exp(3 * np.sin(3 * T)), noise=di.Gaussian(1e-4)), di.kalman(process_noise={"x": 0.0})),
+    StatusCode.OUTSIDE_BOUNDS: lambda: ended(decay(di.Parameter("k", 0.4, 0.1, 0.5)), di.boundary_value(solver="davidenko", process_noise={"x": 0.5})),
+    StatusCode.SOLVER_FAILED: lambda: ended(walled(), di.single_shooting(solver="sqp")),
+    StatusCode.UNSTABLE_RECORD: lambda: ended(upright(), di.multiple_shooting()),
+    StatusCode.UNKNOWN: lambda: replace(di.identify(decay(), di.single_shooting(), progress=False), status="Ended by hand.").status,
     StatusCode.UNBOUNDED_MINIMUM: lambda: ended(spring(-0.7, 4.5, 0.66), di.multiple_shooting()),
 }
 

@@ -26,7 +26,6 @@ class StatusCode(StrEnum):
     # either
     SIMULATION_NOISE = "simulation_noise"  # the simulation's own noise hides whether a step helps
     # no optimum
-    AT_START = "at_start"
     ITERATION_LIMIT = "iteration_limit"
     INTERRUPTED = "interrupted"
     SIMULATOR_LOST = "simulator_lost"
@@ -61,7 +60,6 @@ CLAUSES: Mapping[StatusCode, str] = {
     StatusCode.CONVERGED_LIMIT_CASE: "{reason}, limit case: {names} unbounded",
     StatusCode.SIMULATION_NOISE: ("after {spent} at the limit of the simulation's own noise, which hides steps of {hidden:.1g} "
                                   "standard errors"),
-    StatusCode.AT_START: "at the start",
     StatusCode.ITERATION_LIMIT: "at the limit of {spent}",
     StatusCode.INTERRUPTED: "by the user",
     StatusCode.SIMULATOR_LOST: "because {why}",

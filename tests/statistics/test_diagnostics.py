@@ -9,7 +9,7 @@ from regression import Names, linearized
 from dynident.linalg.finite_problem import ResidualJacobian
 from dynident.problem.experiment import Experiment
 from dynident.problem.noise import Gaussian
-from dynident.problem.parameter import Parameter
+from dynident.problem.parameter import InitialState, Parameter
 from dynident.problem.problem import Problem
 from dynident.statistics.diagnostic import SEVERITIES, TEMPLATES, Check, Diagnostic, DiagnosticCode
 from dynident.statistics.diagnostics import diagnose, record_findings
@@ -22,10 +22,11 @@ X = np.stack([np.ones(500), U], axis=1)
 Y = X @ [1.0, 2.0] + 0.05 * RNG.normal(size=500)
 
 
-def check(y=Y, u=U, t=T, x=X, std=0.05, parameters=None) -> Check:
+def check(y=Y, u=U, t=T, x=X, std=0.05, parameters=None, states=("x",)) -> Check:
     run = Experiment(t, inputs={"u": u}, outputs={"y": y}, noise={"y": Gaussian(std)}, name="run")
     parameters = parameters or [Parameter("a", 1.0), Parameter("b", 2.0)]
-    problem = Problem(Names(tuple(p.name for p in parameters), inputs=("u",)), [run], parameters)
+    problem = Problem(Names(tuple(p.name for p in parameters), inputs=("u",), states=states), [run],
+                      [*parameters, *(InitialState(state, 0.0, free=False) for state in states)])
     start = np.array([p.start for p in parameters])
     return diagnose(problem, linearized(problem, [x[: np.size(y)]], start, std or 1.0))
 
@@ -62,6 +63,13 @@ def test_a_sound_problem_is_left_in_peace():
 def test_each_oddity_is_found(code, changes):
     result = check(**changes)
     assert code in result.codes, str(result)
+
+
+@pytest.mark.parametrize("changes", [{"t": np.arange(500.0)}, {"t": 10.0 * np.arange(500)}, {"t": np.where(T > 2, T + 3, T)},
+                                     {"u": (T > 1).astype(float)}])
+def test_a_model_without_states_is_told_nothing_about_time(changes):
+    assert check(**changes).findings
+    assert check(**changes, states=()).findings == ()
 
 
 def test_uneven_sampling_is_told():

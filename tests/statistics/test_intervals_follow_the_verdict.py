@@ -1,5 +1,7 @@
 """Claims: an interval is as wide as the residuals say, stays within its bounds, and is open where a bound hides the truth."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -81,3 +83,37 @@ def test_intervals_are_withheld_where_the_model_does_not_describe_the_record():
     estimate = fitted(1 / (1 + np.exp(4 * TIME - 8)), 0.01)
     assert estimate.verdict.withholds_intervals
     assert "withheld" in str(estimate) and "±" not in str(estimate)
+
+
+def test_a_partner_on_its_bound_opens_a_sum_as_far_as_its_other_bound():
+    """Only a + b is determined, so that b reaches to where a ends: a straight line, which simulations confirm."""
+    model = di.EquationModel(states={"x": "-(a + b)*x"})
+    record = di.Experiment(TIME, outputs={"x": noisy(0.01)}, noise={"x": di.Gaussian(0.01)}, initial={"x": 1.0})
+    unknowns = [di.Parameter("a", 2.0, 0.5, 4.0), di.Parameter("b", 2.0)]
+    estimate = di.identify(di.Problem(model, [record], unknowns), "single_shooting", progress=False)
+    assert estimate.uncertainty.active == {"a": "lower"}
+    low, high = estimate.uncertainty.interval("b")
+    room = high - estimate.values["b"]
+    assert 0 < room < 0.05
+    assert low == pytest.approx(estimate.values["b"] - 3.5 - room, abs=1e-3)
+
+
+@pytest.mark.parametrize("factor", [5.0, 0.2])
+def test_a_profile_is_as_wide_as_the_residuals_say(factor):
+    """Linear in its unknown: profile and linearised interval are one, whatever std was given."""
+    model = di.EquationModel(states={"x": "a*cos(t)"})
+    values = np.sin(TIME) + np.random.default_rng(0).normal(0, 0.01, TIME.size)
+    record = di.Experiment(TIME, outputs={"x": values}, noise={"x": di.Gaussian(0.01 / factor)}, initial={"x": 0.0})
+    estimate = di.identify(di.Problem(model, [record], [di.Parameter("a", 0.5)]), "single_shooting", progress=False)
+    assert estimate.uncertainty.noise_factors["x"] == pytest.approx(factor, rel=0.1)
+    assert di.profile(estimate, "a").interval("a") == pytest.approx(estimate.uncertainty.interval("a"), rel=1e-4)
+
+
+def test_numbers_of_withheld_intervals_are_not_handed_on(tmp_path):
+    estimate = fitted(1 / (1 + np.exp(4 * TIME - 8)), 0.01)
+    row = estimate.to_dict()["k"]
+    assert np.isnan([row["std"], row["low"], row["high"]]).all() and row["remark"] == "withheld"
+    estimate.save(tmp_path / "result")
+    saved = json.loads((tmp_path / "result" / "estimate.json").read_text())["intervals"]
+    assert "k" in saved["withheld"] and "k" not in saved["of"]
+    assert di.load(tmp_path / "result").to_dict()["k"]["remark"] == "withheld"

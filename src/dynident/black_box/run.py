@@ -16,7 +16,7 @@ from dynident.estimate.estimate import Estimate
 from dynident.linalg.finite_problem import Variables
 from dynident.methods import noise_estimation
 from dynident.methods.dead_time_scan import past_note, scan_dead_times
-from dynident.methods.direct import fit
+from dynident.methods.direct_estimate import fit
 from dynident.transcription.objective import Objective
 
 FAILED_COST = 1e6  # times the cost at the start: what a failed simulation counts in the global search

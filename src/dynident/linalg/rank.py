@@ -104,7 +104,14 @@ def unit_columns(jacobian: np.ndarray, scales: np.ndarray) -> tuple[np.ndarray, 
     return np.where(dead, 0.0, jacobian / lengths), lengths, dead
 
 
-def without_effect(peaks: np.ndarray, lengths: np.ndarray, scales: np.ndarray) -> np.ndarray:
-    """(columns,) which have no effect at all, by their largest entries, their lengths and the scales of `unit_columns`."""
-    effects = np.where(peaks > 0, lengths, 0.0) * np.where(np.isfinite(scales), scales, 0.0)
-    return np.asarray((peaks == 0) | ((effects > 0) & (effects < NO_EFFECT * np.max(effects, initial=0.0))))
+def without_effect(peaks: np.ndarray, lengths: np.ndarray, scales: np.ndarray, values: np.ndarray | None = None) -> np.ndarray:
+    """(columns,) which have no effect at all, by their largest entries, their lengths and the scales of `unit_columns`.
+
+    `values`: where they are far below the scales, these are sizes of another place; what an unknown does there is not held
+    against the others.
+    """
+    sizes = np.where(np.isfinite(scales), scales, 0.0)
+    effects = np.where(peaks > 0, lengths, 0.0) * sizes
+    here = np.ones_like(sizes) if values is None else np.divide(np.abs(values), sizes, out=np.ones_like(sizes), where=sizes > 0)
+    largest = np.max(effects * np.where(here > 0, np.minimum(here, 1.0), 1.0), initial=0.0)
+    return np.asarray((peaks == 0) | ((effects > 0) & (effects < NO_EFFECT * largest)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,9 +17,11 @@ import numpy as np
 
 from dynident.estimate.estimate import Estimate, Trajectory, fit_percent
 from dynident.integrators.propagation import Propagation, mode_names
-from dynident.linalg.finite_problem import ResidualJacobian
-from dynident.methods.indistinguishable import confirmed_combinations, first_order
+from dynident.linalg.finite_problem import ResidualJacobian, Variables
+from dynident.methods.indistinguishable import confirmed_combinations, first_order, with_straight_relaxations
+from dynident.methods.noise_estimation import estimate_noise_std, signal_std
 from dynident.methods.rank_by_differences import covariance_by_differences
+from dynident.methods.substeps import IntegrationError
 from dynident.models.equations import EquationModel
 from dynident.problem.experiment import Experiment
 from dynident.problem.noise import LogNormal, logarithmic_mean, loss_and_weights
@@ -28,12 +30,19 @@ from dynident.solvers.solver_result import Iteration, SolverResult
 from dynident.statistics.active_bounds import ActiveConstraints, count_fixed
 from dynident.statistics.covariance import Covariance, covariance_from
 from dynident.statistics.distributions import f_quantile, normal_quantile
-from dynident.statistics.quantisation import quantisers_of
+from dynident.statistics.quantisation import Quantiser, quantisers_of
 from dynident.statistics.residual_statistics import robust_std
 from dynident.statistics.residual_tests import CONFIDENCE, FEWEST_SAMPLES, noise_level, outliers
 from dynident.statistics.uncertainty import Uncertainty
 from dynident.status import Status, fit_status
-from dynident.tolerances import INTEGRATION_TOLERANCE, SINGULAR_VALUE, SINGULAR_VALUE_EXACT
+from dynident.tolerances import (
+    INTEGRATION_TOLERANCE,
+    INTEGRATION_WRONG,
+    RESIDUAL_ROUNDING,
+    SIMULATION_ROUNDING,
+    SINGULAR_VALUE,
+    SINGULAR_VALUE_EXACT,
+)
 from dynident.transcription.transcribed_problem import SimulatedProblem
 
 ROBUSTLY = ("the model is right, nearly linear over the interval, and disturbed by independent errors that lie evenly about "
@@ -84,11 +93,18 @@ def algebraic_notes(problem: Problem, values: Mapping[str, float], trajectories:
     return [f"Consistent with the algebraic equations at the first sample: {'; '.join(shown)}."] if found else []
 
 
+Reweighted = Callable[[Mapping[str, float]], tuple[SimulatedProblem, Variables]]
+
+
 def build_direct_estimate(problem: Problem, method: Any, finite: SimulatedProblem, outcome: SolverResult,
-                          noise_std: Mapping[str, float], error: float, counts: Mapping[str, int],
+                          noise_std: Mapping[str, float], error: IntegrationError, counts: Mapping[str, int],
                           times: Mapping[str, float], solver: str = "",
-                          constraints: ActiveConstraints | None = None) -> Estimate:
-    """Everything that follows from the point which the solver of a direct method found."""
+                          constraints: ActiveConstraints | None = None, reweighted: Reweighted | None = None) -> Estimate:
+    """Everything that follows from the point which the solver of a direct method found.
+
+    `reweighted` makes the same problem and point with other estimated standard deviations: those of a fit that did not
+    converge are a first guess, and directions that the data do not see take no degree of freedom.
+    """
     began = time.perf_counter()
     propagated = finite.run_with_all_outputs(outcome.point)
     problem = with_model_weights(problem, finite, propagated)
@@ -96,24 +112,31 @@ def build_direct_estimate(problem: Problem, method: Any, finite: SimulatedProble
     at = finite.linearization(outcome.point)
     active = {name: "lower" if side < 0 else "upper"
               for name, side in zip(problem.names, outcome.active_bounds, strict=True) if side}
-    tied, limits = (constraints or ActiveConstraints()).append_as_measurements(robust_linearization(at, finite.loss))
-    uncertainty = covariance_by_differences(
-        finite, at, lambda smallest: covariance_from(
-            problem, tied, active, noise_estimated=bool(noise_std), smallest=smallest, limits=limits, on_demand=True,
-            quantisers=quantisers_of(problem, residuals), robust=finite.loss != "squared"),
-        SINGULAR_VALUE if finite.simulation_noise else SINGULAR_VALUE_EXACT)
+    quantisers = quantisers_of(problem, residuals)
+    shift = max(error.shift, rounding_shift(problem, noise_std))
+    uncertainty = linearized_uncertainty(problem, finite, at, active, noise_std, constraints, quantisers, shift)
+    fixed = count_fixed(outcome.active_bounds, constraints) + undetermined_directions(uncertainty)
+    if noise_std and reweighted is not None and (undetermined_directions(uncertainty) or not outcome.converged):
+        noise_std = estimate_noise_std(problem, at, dict(noise_std), finite.loss != "squared", fixed)
+        finite, point = reweighted(noise_std)
+        at = finite.linearization(point)
+        shift = max(error.shift, rounding_shift(problem, noise_std))
+        uncertainty = linearized_uncertainty(problem, finite, at, active, noise_std, constraints, quantisers, shift)
     if uncertainty.combinations and isinstance(problem.model, EquationModel):
         told, worth = uncertainty.combinations, outcome.converged or len(problem.names) <= FEW_UNKNOWNS
         uncertainty = replace(uncertainty, combinations=confirmed_combinations(problem, at.values, active, told)
                               if worth else first_order(told))
-    fixed = count_fixed(outcome.active_bounds, constraints)
+    if active and isinstance(problem.model, EquationModel) and problem.model.states:
+        uncertainty = replace(uncertainty, bound_relaxations=with_straight_relaxations(
+            problem, at.values, active, uncertainty.bound_relaxations))
     if finite.loss != "squared" and uncertainty.default_kind == "plain":
         uncertainty = replace(uncertainty, assumed=ROBUSTLY.format(loss=finite.loss))
     values = dict(zip(problem.names, (float(v) for v in at.values), strict=True))
     plain = finite.loss == "squared" and not problem.weighs_by_model
     cost = float(at.residuals @ at.residuals) if plain else outcome.evaluation.cost
-    notes = direct_notes(problem, finite, at, uncertainty, noise_std, error, fixed)
-    notes += [*finite.notes, *prior_conflicts(problem, values, uncertainty)]
+    notes = direct_notes(problem, finite, at, uncertainty, noise_std, fixed)
+    notes += [*integration_notes(problem, finite, at, noise_std, error), *finite.notes]
+    notes += prior_conflicts(problem, values, uncertainty)
     if finite.loss == "squared":  # a few samples far out say nothing about the noise of a record
         notes += unequal_noise(problem, residuals, noise_std, len(problem.names) - fixed)
     return build_estimate(
@@ -121,6 +144,45 @@ def build_direct_estimate(problem: Problem, method: Any, finite: SimulatedProble
         status=fit_status(outcome.reason, outcome.converged, solver), noise_std=noise_std, notes=notes, history=outcome.history,
         counts=counts, times={**times, "statistics": time.perf_counter() - began}, interrupted=outcome.interrupted,
         statistics=information_criteria_of(problem, residuals, fixed=fixed))
+
+
+def linearized_uncertainty(problem: Problem, finite: SimulatedProblem, at: ResidualJacobian, active: Mapping[str, str],
+                           noise_std: Mapping[str, float], constraints: ActiveConstraints | None,
+                           quantisers: Mapping[tuple[int, int], Quantiser], shift: float) -> Covariance:
+    """The covariance at a point; `shift` as `simulation_error` of `covariance_from`."""
+    tied, limits = (constraints or ActiveConstraints()).append_as_measurements(robust_linearization(at, finite.loss))
+    return covariance_by_differences(
+        finite, at, lambda smallest: covariance_from(
+            problem, tied, active, noise_estimated=bool(noise_std), smallest=smallest, limits=limits, on_demand=True,
+            quantisers=quantisers, robust=finite.loss != "squared", simulation_error=shift),
+        SINGULAR_VALUE if finite.simulation_noise else SINGULAR_VALUE_EXACT)
+
+
+def undetermined_directions(uncertainty: Covariance) -> int:
+    """How many directions the data do not see; along them nothing is fitted."""
+    return 0 if uncertainty.null_space is None else uncertainty.null_space.shape[1]
+
+
+def rounding_shift(problem: Problem, noise_std: Mapping[str, float]) -> float:
+    """Standard errors, for residuals of size one, by which rounding may move an estimate: felt where there is no noise."""
+    return max((SIMULATION_ROUNDING * RESIDUAL_ROUNDING * signal_std(problem, name) / std for name, std in noise_std.items()),
+               default=0.0)
+
+
+def integration_notes(problem: Problem, finite: SimulatedProblem, at: ResidualJacobian, noise_std: Mapping[str, float],
+                      error: IntegrationError) -> list[str]:
+    """By how much the error of the integrator may move the estimate, where that is more than nothing."""
+    measured = at.residuals[at.rows.output >= 0]
+    level = float(np.sqrt(np.mean(measured**2))) if measured.size and noise_std else 1.0
+    moved = error.shift / max(level, rounding_shift(problem, noise_std)) if np.isfinite(error.relative) else np.inf
+    if not moved > INTEGRATION_TOLERANCE:
+        return []
+    steps = f"with {finite.substeps} sub-steps of {finite.integrator.name}"
+    if moved > INTEGRATION_WRONG and error.relative <= 1:
+        return ["The residuals are smaller than the error of the integrator, which may move the estimate by up to "
+                f"{moved:.2g} of their standard errors {steps}; the intervals allow for it."]
+    return [f"The integrator's error may move the estimate by up to {moved:.2g} standard errors {steps}; use more sub-steps or "
+            "a scheme of higher order."]
 
 
 def with_model_weights(problem: Problem, finite: SimulatedProblem, propagated: list[Propagation]) -> Problem:
@@ -198,7 +260,7 @@ def fit_percents(problem: Problem, trajectories: tuple[Trajectory, ...]) -> dict
 
 
 def direct_notes(problem: Problem, finite: SimulatedProblem, at: ResidualJacobian, uncertainty: Covariance,
-                 noise_std: Mapping[str, float], error: float, fixed: int = 0) -> list[str]:
+                 noise_std: Mapping[str, float], fixed: int = 0) -> list[str]:
     """What the reader must know beside the numbers, most important first; `fixed` as in `information_criteria_of`."""
     notes = [as_sentence(words) for words in uncertainty.combinations]
     notes += active_bound_notes(uncertainty)
@@ -218,11 +280,6 @@ def direct_notes(problem: Problem, finite: SimulatedProblem, at: ResidualJacobia
         weighed = (f"{far.value:.0f} of {np.sum(measured)} residuals lie beyond 4 standard deviations; "
                    f"the {finite.loss} loss gives them little weight")
         notes.append(as_sentence(far.sentence if finite.loss == "squared" else weighed))
-    if error > 1:
-        moved = INTEGRATION_TOLERANCE * error
-        notes.append(f"The integrator's error may move the estimate by up to {moved:.2g} standard errors "
-                     f"with {finite.substeps} sub-steps of {finite.integrator.name}; use more sub-steps or a scheme of "
-                     "higher order.")
     notes += [note for e in problem.experiments for note in e.notes]
     return notes
 

@@ -8,19 +8,17 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from dynident.errors import NotSupported, SimulationDiverged, did_you_mean
+from dynident.errors import NotSupported, did_you_mean
 from dynident.estimate.estimate import Estimate
 from dynident.integrators import discretization_scheme, integrator_named
 from dynident.integrators.adaptive import RADAU5
 from dynident.integrators.events import require_events
 from dynident.integrators.scheme import Adaptive, AnyIntegrator, Integrator, Multistep
-from dynident.linalg.finite_problem import FiniteProblem, Variables
-from dynident.methods.build_estimate import build_direct_estimate
+from dynident.linalg.finite_problem import FiniteProblem
 from dynident.methods.capabilities import CONDITIONS, Capabilities, Support, check_supports, refuse_robust_loss
 from dynident.methods.dead_time_scan import past_note, refuse_unknown_dead_times, scan_dead_times
-from dynident.methods.direct_loop import run_direct
-from dynident.methods.direct_steps import DirectSetup, OuterState, Transcription, refusal
-from dynident.methods.integrator_choice import EXPLICIT, OWN_STEPS, stiff_advice
+from dynident.methods.direct_estimate import fit
+from dynident.methods.integrator_choice import EXPLICIT, OWN_STEPS, measured_start_advice, stiff_advice
 from dynident.methods.method import Method
 from dynident.methods.options import (
     AUTOMATIC,
@@ -40,13 +38,11 @@ from dynident.problem.problem import Problem
 from dynident.solvers import SOLVERS
 from dynident.solvers.gauss_newton import GaussNewton
 from dynident.solvers.levenberg_marquardt import FOR_CURVES
-from dynident.solvers.solver_result import Solver, SolverResult
-from dynident.statistics.active_bounds import ActiveConstraints
-from dynident.status import Status, StatusCode
+from dynident.solvers.solver_result import Solver
 from dynident.transcription.full_discretization import FullDiscretization
 from dynident.transcription.parameter_constraints import parameter_constraints
 from dynident.transcription.shooting import Shooting, default_segments, segment_starts
-from dynident.transcription.transcribed_problem import SimulatedProblem, TranscribedProblem
+from dynident.transcription.transcribed_problem import TranscribedProblem
 
 
 def known_solver(name: str, value: Any) -> list[str]:
@@ -217,7 +213,7 @@ class SingleShooting(ShootingMethod):
         return 1
 
     def advice(self, problem: Problem) -> list[str]:
-        return ["use multiple_shooting(), which starts from the measurements", *stiff_advice(self, problem)]
+        return [*measured_start_advice(problem), *stiff_advice(self, problem)]
 
 
 @documented
@@ -257,8 +253,7 @@ class MultipleShooting(ShootingMethod):
         return default_segments(samples) if self.segments is None else self.segments
 
     def advice(self, problem: Problem) -> list[str]:
-        ways = ["use multiple_shooting(), which starts from the measurements"] if self.segments == 1 else []
-        return [*ways, *stiff_advice(self, problem)]
+        return [*(measured_start_advice(problem) if self.segments == 1 else []), *stiff_advice(self, problem)]
 
 
 @documented
@@ -345,46 +340,6 @@ class FullDiscretizationMethod(DirectMethod):
 
     def advice(self, problem: Problem) -> list[str]:
         return [OWN_STEPS] * (self.integrator == self.stiff_integrator)
-
-
-def fit(method: Transcription, problem: Problem, report: Callable[..., object]) -> Estimate:
-    """The estimate of a direct method, converged or not; `report` takes each iteration."""
-    return noted_estimate(*run_direct(method, problem, report))
-
-
-def noted_estimate(setup: DirectSetup, state: OuterState) -> Estimate:
-    """With what there is to say about the integrator."""
-    estimate = direct_estimate(setup, state)
-    return replace(estimate, notes=(*estimate.notes, state.note)) if state.note else estimate
-
-
-def direct_estimate(setup: DirectSetup, state: OuterState) -> Estimate:
-    """What follows from the last state, with the final weights."""
-    assert state.solved is not None
-    solved, times = state.solved, state.log.times()
-    finite, result = solved.finite, replace(solved.result, history=state.log.history)
-    again = finite
-    if (solved.substeps, solved.noise_std) != (state.substeps, state.noise_std):
-        again = setup.method.transcribe(setup.problem, state.substeps, state.noise_std)
-    counts = {**state.log.counts, "compiled kernels": state.log.compiled_libraries, "substeps": state.substeps,
-              "variables": len(finite.names) + finite.equality_count, "equalities": finite.equality_count}
-
-    def build(result: SolverResult, simulated: tuple[SimulatedProblem, Variables] | None = None) -> Estimate:
-        shooting, point = simulated or again.to_shooting(again.transfer(result.point, finite))
-        return build_direct_estimate(
-            setup.problem, setup.method, shooting, replace(result, point=point), state.noise_std, state.integration_error,
-            counts, times, state.solver, ActiveConstraints.at(setup.problem, finite.coordinates, result.point.unknowns))
-
-    try:
-        return build(result, state.simulated if again is finite else None)
-    except SimulationDiverged as bad:  # states that fit no trajectory of the model
-        if result.converged:
-            raise
-        why = Status.of(StatusCode.DIVERGED, reason=result.reason, why=bad)
-        try:
-            return build(replace(result, point=finite.start(), reason=why))
-        except SimulationDiverged as bad:
-            raise refusal(setup, finite, finite.start(), bad) from None
 
 
 def with_iterations(method: Any, least: int) -> Any:

@@ -61,7 +61,8 @@ def check_integrator(setup: DirectSetup, state: OuterState) -> OuterState:
     elsewhere = check.relative > INTEGRATION_ELSEWHERE or check.error > INTEGRATION_FOOLED * state.integration_error
     if not (check.error > 1 and elsewhere):
         return state
-    state, moved = replace(state, integration_error=check.error), INTEGRATION_TOLERANCE * check.error
+    moved = INTEGRATION_TOLERANCE * check.error
+    state = replace(state, integration_error=check.error, integration_shift=max(state.integration_shift, moved * level))
     if moved <= INTEGRATION_WRONG:
         return state
     why = Status.of(StatusCode.INTEGRATOR_WRONG, reason=result.reason, integrator=shooting.integrator.name, other=RADAU5.name,

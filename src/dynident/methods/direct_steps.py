@@ -16,7 +16,7 @@ from dynident.methods.noise_estimation import estimate_noise_std, initial_noise_
 from dynident.methods.outer_loop import Listener, RunLog, run_solver
 from dynident.methods.relaxed_start import relaxed_start
 from dynident.methods.start_diagnosis import in_words, singular_states
-from dynident.methods.substeps import choose_substeps, integration_error
+from dynident.methods.substeps import choose_accurate_substeps, choose_substeps, integration_error
 from dynident.problem.noise import Gaussian
 from dynident.problem.problem import Problem
 from dynident.solvers.safeguards import (
@@ -131,6 +131,7 @@ class OuterState:
     substeps_known: bool = False  # they were found before the first round
     coarsened: bool = False  # fewer steps were found to be enough; once only, or it might never end
     integration_error: float = 0.0  # relative to what is harmless
+    integration_shift: float = 0.0  # standard errors by which it may move the estimate, for residuals of size one
     note: str = ""  # on the integrator
     perturbed: str = ""  # unknowns that the solver had to be moved away from their start
     solver: str = ""
@@ -150,7 +151,8 @@ class OuterState:
         if self.best is None:
             return None
         end = replace(self.best, result=replace(self.best.result, converged=False, reason=reason, interrupted=interrupted))
-        return replace(self, solved=end, best=end, substeps=end.substeps, simulated=None, integration_error=0.0)
+        return replace(self, solved=end, best=end, substeps=end.substeps, simulated=None, integration_error=0.0,
+                       integration_shift=0.0)
 
 
 def initial_state(setup: DirectSetup, substeps: int | None = None, note: str = "") -> OuterState:
@@ -193,7 +195,7 @@ def check_start(setup: DirectSetup, state: OuterState) -> OuterState:
     if not finite.jacobian_is_cheap:  # the start alone is not worth the simulations that its intervals take
         return state
     active_bounds = np.zeros(len(finite.names), int)
-    there = SolverResult(start, evaluation, False, Status.of(StatusCode.AT_START), (), active_bounds)
+    there = SolverResult(start, evaluation, False, Status("at the start"), (), active_bounds)
     return replace(state, best=Solved(finite, there, state.substeps, state.noise_std))
 
 
@@ -320,15 +322,16 @@ def refine(setup: DirectSetup, state: OuterState) -> OuterState:
     if not setup.automatic:
         coarse = make(state.substeps) if state.noise_std else shooting
         error = integration_error(coarse, make(2 * state.substeps), there, level, linked=True)
-        return replace(state, integration_error=error)
+        return replace(state, integration_error=error.relative, integration_shift=error.shift)
     try:
-        substeps, error = choose_substeps(make, there, level, linked=True)
+        substeps, error = choose_accurate_substeps(make, there, level, linked=True)
     except SimulationDiverged:  # lost with fewer steps than those of the solution
         return replace(state, integration_error=np.inf)
     fewer = substeps < state.substeps
+    state = replace(state, integration_error=error.relative, integration_shift=error.shift)
     if substeps == state.substeps or (fewer and state.coarsened):
-        return replace(state, integration_error=error)
-    return replace(state, substeps=substeps, coarsened=state.coarsened or fewer, changed=True, integration_error=error)
+        return state
+    return replace(state, substeps=substeps, coarsened=state.coarsened or fewer, changed=True)
 
 
 def residual_level(finite: FiniteProblem, cost: float) -> float:

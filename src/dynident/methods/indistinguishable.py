@@ -22,8 +22,9 @@ from dynident.models.equations import EquationModel
 from dynident.models.parser import parse_expression
 from dynident.models.printer import parts_to_text
 from dynident.problem.problem import Problem, Unknown
+from dynident.statistics.active_bounds import BoundRelaxation
 from dynident.statistics.invariants import Invariant, TangentPoint, find_invariants
-from dynident.tolerances import NULL_SPACE_COMPONENT, OUTPUT_ROUNDING, SAME_OUTPUTS, SEEN_OUTPUTS
+from dynident.tolerances import LOST_SIZE, NULL_SPACE_COMPONENT, OUTPUT_ROUNDING, SAME_OUTPUTS, SEEN_OUTPUTS
 
 MOVES = (0.05, 0.3)  # of an unknown's size: how far values are moved that must give the same outputs
 DETERMINED_MOVE = 0.05  # the same for what must change them
@@ -43,6 +44,19 @@ def sizes_of(unknowns: Sequence[Unknown], values: np.ndarray) -> np.ndarray:
     sizes = np.where(values != 0, np.abs(values), scales)
     sizes = np.where(np.isnan(sizes) & np.isfinite(spans), spans / 10, sizes)
     return np.where(np.isnan(sizes), 1.0, sizes)
+
+
+def with_lost_sizes(unknowns: Sequence[Unknown], values: np.ndarray, sizes: np.ndarray, here: Sequence[Outputs]) -> np.ndarray:
+    """(unknowns,) with that of the start for a value that fell far below it, as one that is zero but for rounding.
+
+    And no more than what changes the outputs by their own size: a factor of them may well be as small as that.
+    """
+    lengths = np.sqrt(sum(np.sum((each.weight[:, None] * each.jacobian) ** 2, axis=0) for each in here))
+    size = float(np.sqrt(sum(each.size**2 for each in here)))
+    starts = np.array([abs(u.start or 0.0) for u in unknowns], float)
+    most = np.divide(size, lengths, out=np.full(values.size, np.inf), where=lengths > 0)
+    lost = (values != 0) & (np.abs(values) < LOST_SIZE * starts)
+    return np.where(lost, np.maximum(np.minimum(starts, most), sizes), sizes)
 
 
 def beside(unknowns: Sequence[Unknown], values: np.ndarray, sizes: np.ndarray, rng: np.random.Generator, share: float = 1.0,
@@ -108,8 +122,9 @@ class Region:
 def region_around(unknowns: Sequence[Unknown], values: np.ndarray, outputs: Callable[[np.ndarray], Sequence[Outputs]],
                   seed: int) -> Region:
     """With points beside the values, nearer where a simulation diverges. Raises SimulationDiverged where it does here."""
-    rng, sizes = np.random.default_rng(seed), sizes_of(unknowns, values)
-    points, nulls, share = [values], [null_space(outputs(values), sizes)], 1.0
+    rng, here = np.random.default_rng(seed), outputs(values)
+    sizes = with_lost_sizes(unknowns, values, sizes_of(unknowns, values), here)
+    points, nulls, share = [values], [null_space(here, sizes)], 1.0
     for _ in range(TRIES):
         there = beside(unknowns, values, sizes, rng, share)
         try:
@@ -154,6 +169,35 @@ def confirmed_combinations(problem: Problem, values: np.ndarray, held: Collectio
     except (SimulationDiverged, np.linalg.LinAlgError):  # sizes or derivatives beyond what linear algebra takes
         return modest
     return tuple(map(str, groups)) if groups and sum(group.directions for group in groups) == directions else modest
+
+
+def with_straight_relaxations(problem: Problem, values: np.ndarray, active: Mapping[str, str],
+                              relaxations: Sequence[BoundRelaxation]) -> tuple[BoundRelaxation, ...]:
+    """Those of unknowns on bounds that the data do not tell, marked where the others make up for them in a straight line.
+
+    So it is where only a sum is determined: halfway and at the other bound, outputs are those of the estimate.
+    """
+    def follows(loose: BoundRelaxation) -> bool:
+        j = problem.names.index(loose.text)
+        inwards = 1.0 if active[loose.text] == "lower" else -1.0
+        for way in (0.5 * loose.span, loose.span):
+            alone = values.copy()
+            alone[j] += inwards * way
+            change = here.change_to(record.at(alone + way * loose.sensitivity))
+            if not change <= SAME_OUTPUTS * min(here.change_to(record.at(alone)), here.size) + OUTPUT_ROUNDING * here.size:
+                return False
+        return True
+
+    asked = [loose for loose in relaxations if loose.text in active and np.isfinite(loose.span) and np.any(loose.sensitivity)
+             and not any(map(np.isfinite, loose.std.values()))]
+    if not asked:
+        return tuple(relaxations)
+    try:
+        record = OutputMap(problem, values)
+        here = record.at(values)
+        return tuple(replace(loose, straight=follows(loose)) if loose in asked else loose for loose in relaxations)
+    except (SimulationDiverged, np.linalg.LinAlgError):
+        return tuple(relaxations)
 
 
 def _at_free(record: OutputMap, values: np.ndarray, free: list[int], own: np.ndarray) -> list[Outputs]:

@@ -80,9 +80,15 @@ def choose_again(chosen: IntegratorChoice, problem: Problem, noise_std: Mapping[
 
 def stiff_advice(method: Any, problem: Problem) -> list[str]:
     """What to try where a fit by this method does not get on."""
-    if isinstance(method.make_integrator(), Adaptive) or problem.model.sample_time:
+    nothing = not problem.model.states or problem.model.sample_time  # to integrate
+    if nothing or isinstance(method.make_integrator(), Adaptive):
         return []
     return ['try integrator="radau5" if the model is stiff']
+
+
+def measured_start_advice(problem: Problem) -> list[str]:
+    """The same from a start whose simulation leaves the record: a way that does not simulate it as a whole."""
+    return ["use multiple_shooting(), which starts from the measurements"] if problem.model.states else []
 
 
 def stiffness(make: Callable[[int], Shooting], substeps: int, error: float, point: Variables) -> str:

@@ -16,14 +16,14 @@ import numpy as np
 from dynident.errors import ProblemError, SimulationDiverged, did_you_mean
 from dynident.estimate.estimate import Estimate
 from dynident.linalg.finite_problem import Variables
-from dynident.methods.direct import noted_estimate
+from dynident.methods.direct_estimate import noted_estimate
 from dynident.methods.direct_loop import DIRECT_LOOP, run_direct
 from dynident.methods.direct_steps import DirectSetup, OuterState, Solved, refusal, transcribe
 from dynident.methods.outer_loop import OuterLoop
 from dynident.methods.substeps import choose_substeps
 from dynident.problem.problem import Problem
 from dynident.solvers.solver_result import SolverResult
-from dynident.status import Status, StatusCode
+from dynident.status import Status
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,5 +110,5 @@ def begin_along(begin: StartTrajectory, setup: DirectSetup, state: OuterState) -
     except SimulationDiverged as bad:
         raise refusal(setup, finite, start, bad) from None
     held = np.zeros(len(finite.names), int)
-    there = SolverResult(start, evaluation, False, Status.of(StatusCode.AT_START), (), held)
+    there = SolverResult(start, evaluation, False, Status("at the start"), (), held)
     return replace(state, start=start, variables=start, best=Solved(finite, there, state.substeps, state.noise_std))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,23 +19,30 @@ from dynident.transcription.transcribed_problem import SimulatedProblem
 MOST = 64
 
 
+@dataclass(frozen=True)
+class IntegrationError:
+    """What halved steps change: relative to what is harmless, and as it is."""
+
+    relative: float = 0.0  # 1 is just good enough
+    shift: float = 0.0  # standard errors, for residuals of size one; an estimate cannot move by more
+
+
 def integration_error(finite: SimulatedProblem, finer: SimulatedProblem, point: Variables, level: float = 1.0,
-                      linked: bool = False) -> float:
+                      linked: bool = False) -> IntegrationError:
     """Length of the change in the weighted outputs when each step is halved; infinite where a simulation diverges.
 
-    An estimate cannot move by more standard errors than this. Relative to what is harmless: 1 is just good enough.
     `level` is the size of the weighted residuals where they are smaller than the noise that was given. `linked` carries
     the change at the end of each segment on through the following ones, as at a solution, where segments meet: the
     result is then that of a single segment, however the record is cut. Raises SimulationDiverged where the simulation itself is
     lost, which no other number of steps will mend.
     """
-    return _relative_to_harmless(*weighted_change(finite, finer, point, linked), level)
+    return _against_harmless(*weighted_change(finite, finer, point, linked), level)
 
 
-def _relative_to_harmless(change: float, size: float, level: float) -> float:
+def _against_harmless(change: float, size: float, level: float) -> IntegrationError:
     with np.errstate(over="ignore", invalid="ignore"):
         length = change / max(INTEGRATION_TOLERANCE * level, INTEGRATION_EXACT * size)
-    return float(length) if np.isfinite(length) else np.inf
+    return IntegrationError(float(length) if np.isfinite(length) else np.inf, change)
 
 
 def weighted_change(finite: SimulatedProblem, finer: SimulatedProblem, point: Variables, linked: bool) -> tuple[float, float]:
@@ -75,16 +83,23 @@ def _carried_on(coarse: Propagation, fine: Propagation, first: np.ndarray) -> np
 def choose_substeps(make: Callable[[int], SimulatedProblem], point: Variables | None = None, level: float = 1.0,
                     linked: bool = False) -> tuple[int, float]:
     """The smallest number of sub-steps (1, 2, 4, ...) that is good enough at a point, or at the start, and its error."""
+    count, error = choose_accurate_substeps(make, point, level, linked)
+    return count, error.relative
+
+
+def choose_accurate_substeps(make: Callable[[int], SimulatedProblem], point: Variables | None, level: float, linked: bool
+                             ) -> tuple[int, IntegrationError]:
+    """The same with all that is known of the error."""
     count, finite = 1, make(1)
     if isinstance(finite.integrator, Adaptive):
-        return 1, 0.0
+        return 1, IntegrationError()
     hidden, changes = isinstance(finite.integrator, SimulatorIntegrator) and finite.integrator.hidden, []
     while True:
         finer = finite.with_substeps(2 * count)
         change, size = weighted_change(finite, finer, finite.start() if point is None else point, linked)
-        error = _relative_to_harmless(change, size, level)
+        error = _against_harmless(change, size, level)
         changes.append(change / size if size > 0 else np.inf)
-        if error <= 1 or count == MOST:
+        if error.relative <= 1 or count == MOST:
             return count, error
         if hidden and halving_stalls(changes):  # noise of a solver inside: no more steps than where it began
             return count // 2 ** (HALVINGS_TO_STALL - 1), error

@@ -11,9 +11,12 @@ import numpy as np
 
 from dynident._util.prefixes import quantity
 from dynident.estimate.estimate import Estimate
+from dynident.methods.noise_estimation import signal_std
 from dynident.problem.noise import Gaussian, LogNormal, is_weighed_by_model, stated_bound
 from dynident.problem.parameter import InitialState, Parameter
+from dynident.problem.problem import given_std
 from dynident.statistics.uncertainty import LEVEL
+from dynident.tolerances import RESIDUAL_ROUNDING
 
 OPEN = "unidentifiable"
 WITHHELD = "withheld"  # the verdict says that no interval would mean anything
@@ -21,6 +24,7 @@ HELD = "fixed"
 HISSING = ("s", "x", "ch", "sh")  # nouns that end so take -es in the plural
 SUPPORTED = 2  # significant digits of the uncertainty that are printed; the value ends at the same place
 MOST_DIGITS = 9  # of a value; beyond it nobody reads on, and the uncertainty is printed on its own
+ONLY_FLOOR = 1.001  # times the smallest noise that a fit takes for its weights: that and not the residuals' own
 LONE_DIGITS = 6  # of a value that has no uncertainty
 VAGUE_DIGITS = 3  # of a value that the data do not determine
 PLAIN_FROM, PLAIN_BELOW = 1e-3, 1e6  # magnitudes written without an exponent
@@ -92,6 +96,7 @@ class NoiseLevel:
 
     size: str
     origin: str
+    estimated: bool = False  # from the residuals alone
 
     def __str__(self) -> str:
         return f"{self.size} ({self.origin})"
@@ -118,11 +123,26 @@ def noise_levels(estimate: Estimate) -> dict[str, NoiseLevel]:
             known = [np.atleast_1d(noise.std) for noise in assumed if isinstance(noise, Gaussian) and noise.std is not None]
             given = _range(np.concatenate(known), unit) if known else ""
             size = quantity(estimate.noise_std[output], unit, VAGUE_DIGITS)
-            if estimated:
-                levels[output] = NoiseLevel(size, f"std, estimated; {given} where given" if given else "std, estimated")
+            if estimated and (left := _rms_below(estimate, output)) is not None:
+                levels[output] = NoiseLevel(f"below {size}", f"rms of the residuals {quantity(left, unit, VAGUE_DIGITS)}, "
+                                                            "rounding", True)
+            elif estimated:
+                levels[output] = NoiseLevel(size, f"std, estimated; {given} where given" if given else "std, estimated",
+                                            not given)
             else:
                 levels[output] = NoiseLevel(given or size, "std, given")
     return levels
+
+
+def _rms_below(estimate: Estimate, output: str) -> float | None:
+    """Root mean square of what is left over, where that is rounding and smaller than any noise that a fit tells apart."""
+    if estimate.filtered is not None:
+        return None
+    left = np.concatenate([np.zeros(0), *(own[output][np.isfinite(own[output])] for e, own in zip(
+        estimate.problem.experiments, estimate.residuals, strict=True) if output in own and given_std(e, output) is None)])
+    rms = float(np.sqrt(np.mean(left**2))) if left.size else np.inf
+    least = RESIDUAL_ROUNDING * signal_std(estimate.problem, output)
+    return rms if rms < estimate.noise_std[output] <= ONLY_FLOOR * least else None
 
 
 def _level_by_model(noises: Sequence[Any], mean: float, unit: str) -> NoiseLevel:
@@ -222,7 +242,8 @@ def with_interval(value: float, low: float, high: float) -> tuple[str, str]:
     narrow = min((arm for arm in arms if arm > 0), default=0.0)
     if narrow == 0.0:
         return format_number(value), "± 0"
-    symmetric = low < value < high and max(arms) - narrow <= SYMMETRIC_WITHIN * narrow
+    rounding = 2 * math.ulp(max(abs(low), abs(high)))
+    symmetric = (low < value < high and max(arms) - narrow <= SYMMETRIC_WITHIN * narrow) or max(arms) <= rounding
     exponent = _shared_exponent(value, low, high)
     places = _places(narrow) + exponent
     largest = max(abs(value), abs(low), abs(high)) / 10.0**exponent

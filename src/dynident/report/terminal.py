@@ -17,6 +17,8 @@ from dynident.estimate.estimate import Estimate
 from dynident.report.comparison import ComparisonTable, build_comparison
 from dynident.report.result_table import (
     HISSING,
+    WITHHELD,
+    ResultRow,
     aligned,
     convergence,
     counted,
@@ -63,8 +65,11 @@ def estimate_summary(estimate: Estimate) -> str:
 
 def estimate_dict(estimate: Estimate) -> dict[str, dict[str, object]]:
     """By name what the table shows, as numbers."""
-    return {row.name: {"value": row.number, "std": 0.0 if row.held else float(estimate.uncertainty.std(row.name)),
-                       "low": row.low, "high": row.high, "unit": row.unit, "fixed": row.held, "remark": row.remark}
+    def std(row: ResultRow) -> float:
+        return 0.0 if row.held else math.nan if row.interval == WITHHELD else float(estimate.uncertainty.std(row.name))
+
+    return {row.name: {"value": row.number, "std": std(row), "low": row.low, "high": row.high, "unit": row.unit,
+                       "fixed": row.held, "remark": row.remark or (WITHHELD if row.interval == WITHHELD else "")}
             for row in result_rows(estimate)}
 
 
@@ -131,7 +136,8 @@ def _key_facts(estimate: Estimate) -> dict[str, str]:
         facts["noise"] = ", ".join(f"{output} {level}" for output, level in noise_levels(estimate).items())
     if not math.isnan(estimate.cost):  # a method that proves bounds minimises nothing
         facts["cost"] = format_number(estimate.cost)
-    if "cost" in facts and "reduced_chi2" in estimate.statistics:
+    by_construction = noise_levels(estimate) and all(level.estimated for level in noise_levels(estimate).values())
+    if "cost" in facts and "reduced_chi2" in estimate.statistics and not by_construction:
         facts["cost"] += f", reduced chi-square {format_number(estimate.statistics['reduced_chi2'], 3)}"
     for validation in estimate.validations:
         facts.setdefault("validated", "")

@@ -28,7 +28,7 @@ from dynident.statistics.error_propagation import (
     independent_noise,
 )
 from dynident.statistics.quantisation import QuantisedNoise, Quantiser
-from dynident.tolerances import NULL_SPACE_COMPONENT, SINGULAR_VALUE
+from dynident.tolerances import INTEGRATION_TOLERANCE, NULL_SPACE_COMPONENT, SINGULAR_VALUE
 from dynident.transcription.parameter_constraints import parameter_constraints
 
 NOTICED = 0.1  # of the half width that an unknown has anyhow; one that follows by less is not named
@@ -44,12 +44,13 @@ class BoundRelaxation:
     std: Mapping[str, float]  # kind -> of the length, if the condition were released; infinite where nothing tells
     dof: Mapping[str, float]  # kind -> degrees of freedom of that
     span: float = np.inf  # to the condition's other side
+    straight: bool = False  # simulations confirm that the others follow in a straight line all the way to there
 
     def inward_extent(self, level: float, kind: str) -> float:
         """How far inside the truth may lie at a level, to one side."""
         std, dof = self.std.get(kind, np.inf), self.dof.get(kind, np.inf)
-        if not np.isfinite(std):
-            return np.inf  # nothing tells how far, and what follows need not do so in a straight line to the other bound
+        if not np.isfinite(std):  # nothing tells how far; a line to the other bound is no bound on a product
+            return self.span if self.straight else np.inf
         return float(min(student_quantile(level, dof) * std if dof > 0 else np.inf, self.span))
 
     def effect_on(self, i: int, level: float, kind: str) -> float:
@@ -89,6 +90,16 @@ class NoiseModel:
         for rows, factor, _ in factors.values():
             variance[rows] = factor**2
         return replace(self, variance=variance, dof=sum(dof for _, _, dof in factors.values()))
+
+    def with_simulation_error(self, shift: float) -> NoiseModel:
+        """With the standard errors, for residuals of size one, by which a simulation's own error may move the estimate.
+
+        An error that goes one way all along a record may move an estimate as far as independent ones of that size do.
+        """
+        measured = self.experiment >= 0
+        if not np.any(self.variance[measured] < (shift / INTEGRATION_TOLERANCE) ** 2) or not np.isfinite(shift):
+            return self
+        return replace(self, variance=np.where(measured, self.variance + shift**2, self.variance))
 
 
 def noise_model_of(problem: Problem, linearization: ResidualJacobian, scales: np.ndarray, fitted: BlockRows,

@@ -32,19 +32,18 @@ from dynident.statistics.error_propagation import (
     EstimatorGain,
     FullRankGain,
     JacobianQR,
+    among_all,
     estimator_gain,
     given_noise_factors,
     noise_free,
+    released_std,
+    std_as_given,
 )
 from dynident.statistics.identifiability import find_practically_unidentifiable, identifiability
 from dynident.statistics.quantisation import QuantisedNoise, Quantiser
 from dynident.statistics.residual_tests import CONFIDENCE, ResidualTest, whiteness
 from dynident.statistics.uncertainty import Uncertainty, check_level, index_of
-from dynident.tolerances import (
-    NO_WIDTH,
-    QUANTISATION_NOTICED,
-    SINGULAR_VALUE,
-)
+from dynident.tolerances import NO_WIDTH, NOISE_FREE, QUANTISATION_NOTICED, SINGULAR_VALUE
 
 KINDS = ("plain", "corrected")
 
@@ -100,6 +99,8 @@ class Covariance(Uncertainty):
         Of the unknowns that have finite ones; no interval leaves them.
     noise_factors : mapping of str to float
         By output: the std that white residuals show, over the given one, where the intervals go by the residuals.
+    given_std : mapping of str to float
+        Standard deviations of the unknowns for errors of the given size, where the intervals go by the residuals.
     deferred : callable or None
         Makes the same with its corrected part, where that was not worth its time unasked.
 
@@ -137,6 +138,7 @@ class Covariance(Uncertainty):
     assumed: str = ""  # other assumptions than a model that is right, as they end the sentence of `meaning`
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # no interval leaves them
     noise_factors: Mapping[str, float] = field(default_factory=dict)  # output -> std that residuals show over the given one
+    given_std: Mapping[str, float] = field(default_factory=dict)  # name -> std for errors as given, beside `noise_factors`
     deferred: Callable[[], Covariance] | None = field(default=None, repr=False, metadata={"saved": False})
     # makes the same with its corrected part, where that was not worth its time unasked
 
@@ -290,7 +292,8 @@ class Covariance(Uncertainty):
 
 def covariance_from(problem: Problem, linearization: ResidualJacobian, active: Mapping[str, str], noise_estimated: bool,
                     smallest: float = SINGULAR_VALUE, limits: Sequence[ActiveInequality] = (), on_demand: bool = False,
-                    quantisers: Mapping[tuple[int, int], Quantiser] | None = None, robust: bool = False) -> Covariance:
+                    quantisers: Mapping[tuple[int, int], Quantiser] | None = None, robust: bool = False,
+                    simulation_error: float = 0.0) -> Covariance:
     """The covariance at a fitted point; `active` names the unknowns that ended on a bound ("lower" or "upper").
 
     `noise_estimated` says that the residuals were divided by an estimated std; the size of each such output's noise is
@@ -298,6 +301,7 @@ def covariance_from(problem: Problem, linearization: ResidualJacobian, active: M
     are the inequalities among the linearization's rows. `on_demand`: where no residual series is autocorrelated, so that the
     plain interval is printed, the corrected ones are computed when they are asked for. `quantisers`: series, by experiment and
     output, whose errors are those of rounding. `robust`: of a robust loss, whose linearization has its residuals' size already.
+    `simulation_error`: standard errors, for residuals of size one, by which the error of the simulation may move the estimate.
     """
     names, values = problem.names, np.asarray(linearization.values, float)
     for name in active:
@@ -305,18 +309,19 @@ def covariance_from(problem: Problem, linearization: ResidualJacobian, active: M
             raise ProblemError(f"'{name}' is said to be on a bound, but is not an unknown.{did_you_mean(name, names)}")
     free = [i for i, name in enumerate(names) if name not in active]
     scales = typical_values(problem, values)
-    sensitivity = JacobianQR.of(linearization.blocks, scales, linearization.rows.experiment)
+    sensitivity = JacobianQR.of(linearization.blocks, scales, linearization.rows.experiment, values)
     fit = estimator_gain(sensitivity, free, smallest)
     released = {name: estimator_gain(sensitivity, sorted([*free, names.index(name)]), smallest) for name in active}
     failed = _not_white(problem, linearization)
     fitted = fit.fitted_subspace(sensitivity.basis)
-    failed = [] if not noise_estimated and noise_free(linearization) else failed
+    failed = [] if noise_free(linearization, simulation_error if noise_estimated else NOISE_FREE) else failed
     errors = noise_model_of(problem, linearization, scales, fitted, noise_estimated, quantisers or {},
                             with_colour=bool(failed or quantisers) or not on_demand)
     factors: dict[str, tuple[np.ndarray, float, float]] = {}
     if not noise_estimated and not failed and not robust:
         factors = given_noise_factors(problem, linearization, errors.one_minus_leverage)
         errors = errors.with_factors(factors)
+    errors = errors.with_simulation_error(simulation_error)
     score_covariances = {"plain": sensitivity.covariance(errors.variance)}
     corrected_dof = None
     if errors.noise is not None:
@@ -327,7 +332,7 @@ def covariance_from(problem: Problem, linearization: ResidualJacobian, active: M
     default_kind, reason = _which(problem, failed, errors.noise, spread)
     unidentifiable, combinations, null = _undetermined(problem, values, free, scales, sensitivity, smallest) if (
         not fit.complete) else ((), (), np.zeros((len(names), 0)))
-    bound_std = {kind: {n: _released_std(r, meat.dense(), names.index(n)) for n, r in released.items()} if released else {}
+    bound_std = {kind: {n: released_std(r, meat.dense(), names.index(n)) for n, r in released.items()} if released else {}
                  for kind, meat in score_covariances.items()}
     sensitivities = {n: bound_sensitivity(sensitivity, fit, names.index(n), side, bool(released[n].determined[names.index(n)]))
               for n, side in active.items()}
@@ -340,7 +345,9 @@ def covariance_from(problem: Problem, linearization: ResidualJacobian, active: M
         unidentifiable=unidentifiable, combinations=combinations, null_space=null,
         logarithmic=tuple(u.name for u in problem.unknowns if u.log), fixed=problem.fixed_values(),
         bounds=finite_bounds(problem), noise_factors={output: factor for output, (_, factor, _) in factors.items()},
-        deferred=(partial(covariance_from, problem, linearization, active, noise_estimated, smallest, limits, robust=robust)
+        given_std=std_as_given(names, sensitivity, fit, released) if factors else {},
+        deferred=(partial(covariance_from, problem, linearization, active, noise_estimated, smallest, limits, robust=robust,
+                          simulation_error=simulation_error)
                   if errors.noise is None and errors.enough and not failed else None))
     return replace(covariance, practically_unidentifiable=find_practically_unidentifiable(problem, covariance))
 
@@ -351,13 +358,6 @@ def _undetermined(problem: Problem, values: np.ndarray, free: list[int], scales:
     compact = sensitivity.triangle[:, free] * sensitivity.lengths[free]
     known = identifiability([problem.names[i] for i in free], values[free], scales[free], compact, smallest)
     return known.unidentifiable, known.combinations, among_all(known.null_space, free, len(values))
-
-
-def among_all(null_space: np.ndarray, free: list[int], unknowns: int) -> np.ndarray:
-    """Directions of the free unknowns (free, k) as directions of all, (unknowns, k)."""
-    null = np.zeros((unknowns, null_space.shape[1]))
-    null[free] = null_space
-    return null
 
 
 def _with_released(fit: EstimatorGain | FullRankGain, released: Mapping[int, EstimatorGain | FullRankGain]
@@ -409,7 +409,3 @@ def typical_values(problem: Problem, values: np.ndarray) -> np.ndarray:
     sizes = [u.scale if u.scale is not None else (max(abs(u.start), abs(v)) if u.start else np.nan)
              for u, v in zip(problem.unknowns, values, strict=True)]
     return np.array(sizes, float)
-
-
-def _released_std(released: EstimatorGain | FullRankGain, score_covariance: np.ndarray, i: int) -> float:
-    return float(np.sqrt(released.gain[i] @ score_covariance @ released.gain[i])) if released.determined[i] else np.inf

@@ -113,7 +113,7 @@ TEMPLATES: Mapping[DiagnosticCode, tuple[str, str, str]] = {
         "Measure more or fix some unknowns; the intervals will lean on the assumed noise."),
     DiagnosticCode.FAR_START: (
         "info", "at the start the model misses the data by {rms:.2g} noise standard deviations",
-        "It may be far from the answer, or the noise std too small; several starts or multiple shooting help from far away."),
+        "It may be far from the answer, or the noise std too small; the default method tries several ways from far away."),
     DiagnosticCode.SHORT_RECORD: (
         "warning", "the record has only {samples} samples",
         "Measure longer or sample faster; intervals from so few samples rest on the assumed noise."),
@@ -134,7 +134,7 @@ TEMPLATES: Mapping[DiagnosticCode, tuple[str, str, str]] = {
         "Sample faster, or make sure that `hold` says how the inputs move between samples."),
     DiagnosticCode.CONSTANT_INPUT: (
         "warning", "the input stays at {value:.4g} throughout",
-        "It excites nothing; what it drives is determined by the initial state alone."),
+        "It excites nothing: what the model does at other values of it does not show."),
     DiagnosticCode.WEAK_INPUT: (
         "warning", "the input moves by only {percent:.2g} % of its mean", "Excite more, or subtract what does not matter."),
     DiagnosticCode.SINGLE_STEP: (

@@ -32,6 +32,8 @@ HARDLY_MOVES = 0.01  # of its mean; an input that varies less excites little
 SPIKE = 12.0  # robust standard deviations of the second difference, and both neighbours jump back
 MOSTLY_MISSING = 0.5
 STANDS = 3  # equal samples in a row; fewer are chance
+ABOUT_TIME = (DiagnosticCode.TIME_GAPS, DiagnosticCode.UNEVEN_SAMPLING, DiagnosticCode.SAMPLE_NUMBERS,
+              DiagnosticCode.MILLISECONDS, DiagnosticCode.COARSE_SAMPLING, DiagnosticCode.SINGLE_STEP)  # and rates
 CLIPPED_OFTEN = 2  # stretches at a limit; a signal may rest at its largest value once without being clipped
 
 
@@ -49,7 +51,7 @@ def diagnose(problem: Problem, linearization: ResidualJacobian, smallest: float 
     found += _amount(problem)
     found += _start_findings(linearization) if std_given else []
     for experiment in problem.experiments:
-        found += record_findings(experiment)
+        found += record_findings(experiment, dynamic=bool(problem.model.states))
     return Check(tuple(sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))))
 
 
@@ -124,15 +126,15 @@ def _start_findings(linearization: ResidualJacobian) -> list[Diagnostic]:
     return [] if rms < FAR_START else [Diagnostic.of(DiagnosticCode.FAR_START, ["start"], rms=rms)]
 
 
-def record_findings(experiment: Experiment) -> list[Diagnostic]:
-    """Everything odd about one record."""
+def record_findings(experiment: Experiment, dynamic: bool = True) -> list[Diagnostic]:
+    """Everything odd about one record; of a model without states, for which time is a number like others, less."""
     found = time_findings(experiment)
     for name, values in experiment.inputs.items():
         found += _input_findings((experiment.label, name), np.asarray(values, float))
     time = np.asarray(experiment.time, float)
     for name, values in experiment.outputs.items():
         found += _output_findings((experiment.label, name), np.asarray(values, float), given_std(experiment, name), time)
-    return found
+    return [each for each in found if dynamic or each.code not in ABOUT_TIME]
 
 
 def time_findings(experiment: Experiment) -> list[Diagnostic]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -30,10 +30,11 @@ class JacobianQR:
     lengths: np.ndarray  # (unknowns,)
 
     @classmethod
-    def of(cls, jacobian: BlockRows, scales: np.ndarray, experiment: np.ndarray) -> JacobianQR:
-        """`experiment` (rows,) says to which one each row belongs, -1 for none."""
+    def of(cls, jacobian: BlockRows, scales: np.ndarray, experiment: np.ndarray, values: np.ndarray | None = None
+           ) -> JacobianQR:
+        """`experiment` (rows,) says to which one each row belongs, -1 for none; `values` as in `without_effect`."""
         lengths = jacobian.column_lengths
-        factors = np.where(without_effect(jacobian.column_peaks, lengths, scales), 0.0, 1 / lengths)
+        factors = np.where(without_effect(jacobian.column_peaks, lengths, scales, values), 0.0, 1 / lengths)
         return cls(block_qr(jacobian.with_columns(factors), experiment), lengths)
 
     @property
@@ -150,10 +151,13 @@ def independent_noise(problem: Problem, linearization: ResidualJacobian, one_min
     return variance, dof if dof > FEWEST_DOF else 0.0
 
 
-def noise_free(linearization: ResidualJacobian) -> bool:
-    """Whether a record holds next to none of the noise that is given: its residuals are rounding, and say nothing of errors."""
+def noise_free(linearization: ResidualJacobian, size: float) -> bool:
+    """Whether a record holds next to no noise: its residuals are those of the simulation, and say nothing of errors.
+
+    `size` is what next to none is, in units of the noise that the residuals were divided by.
+    """
     measured = linearization.residuals[linearization.rows.experiment >= 0]
-    return bool(measured.size) and float(np.sqrt(np.mean(measured**2))) < NOISE_FREE
+    return bool(measured.size) and float(np.sqrt(np.mean(measured**2))) < size
 
 
 def given_noise_factors(problem: Problem, linearization: ResidualJacobian, one_minus_leverage: np.ndarray
@@ -191,3 +195,23 @@ def _noise_groups(problem: Problem, rows: ResidualIndex) -> list[tuple[np.ndarra
     if not np.any(label >= 0):
         label[rows.experiment >= 0] = 0  # every std was given, yet the caller asks for their common factor
     return [(np.flatnonzero(label == k), bool(k >= 0)) for k in np.unique(label)]
+
+
+def released_std(released: EstimatorGain | FullRankGain, score_covariance: np.ndarray, i: int) -> float:
+    """Standard deviation of an unknown on a bound if it were released; infinite where the data do not determine it."""
+    return float(np.sqrt(released.gain[i] @ score_covariance @ released.gain[i])) if released.determined[i] else np.inf
+
+
+def std_as_given(names: Sequence[str], sensitivity: JacobianQR, fit: EstimatorGain | FullRankGain,
+                 released: Mapping[str, EstimatorGain | FullRankGain]) -> dict[str, float]:
+    """By unknown: the standard deviation for independent errors of size one; of one on a bound, if it were released."""
+    meat = sensitivity.covariance(np.ones(sensitivity.basis.shape[0]))
+    found = dict(zip(names, np.sqrt(np.maximum(np.diag(fit.covariance(meat)), 0.0)).tolist(), strict=True))
+    return found | {name: released_std(r, meat.dense(), names.index(name)) for name, r in released.items()}
+
+
+def among_all(null_space: np.ndarray, free: list[int], unknowns: int) -> np.ndarray:
+    """Directions of the free unknowns (free, k) as directions of all, (unknowns, k)."""
+    null = np.zeros((unknowns, null_space.shape[1]))
+    null[free] = null_space
+    return null

@@ -12,9 +12,9 @@ from dynident.problem.problem import Problem
 from dynident.statistics.active_bounds import finite_bounds, relax_bounds
 from dynident.statistics.covariance import (
     Covariance,
-    among_all,
     typical_values,
 )
+from dynident.statistics.error_propagation import among_all
 from dynident.statistics.identifiability import find_practically_unidentifiable, identifiability
 from dynident.tolerances import NULL_SPACE_COMPONENT, SINGULAR_VALUE
 

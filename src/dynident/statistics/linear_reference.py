@@ -19,11 +19,15 @@ LARGEST_POLE = 0.99999  # of a stable simulation; an integrator is one nearly
 MOST_SAMPLES = 1000  # a longer record is thinned first, since poles of a record that is sampled far too fast all lie near one
 
 
-def linear_reference_rms(measured: np.ndarray, inputs: Sequence[np.ndarray], order: int) -> float:
-    """Root mean square of its simulation error; NaN without inputs that move, with gaps, or with too few samples."""
+def linear_reference_rms(measured: np.ndarray, inputs: Sequence[np.ndarray], order: int, free_response: bool = False) -> float:
+    """Root mean square of its simulation error; NaN with gaps or with too few samples, or without inputs that move.
+
+    `free_response`: from its first state alone, where no input moves (as Prony's method).
+    """
     y, moving = thinned(np.asarray(measured, float), [np.asarray(u, float) for u in inputs if np.ptp(u) > 0])
     m = int(np.clip(order, 1, HIGHEST_ORDER))
-    if not moving or y.size < SAMPLES_PER_COEFFICIENT * (m + (m + 1) * len(moving)) or not np.all(np.isfinite(y)):
+    enough = y.size >= SAMPLES_PER_COEFFICIENT * (m + (m + 1) * len(moving))
+    if not (moving or free_response) or not enough or not np.all(np.isfinite(y)):
         return float("nan")
     moving.append(np.ones(y.size))  # a constant force
     denominator, best = np.append(1.0, np.zeros(m)), np.inf

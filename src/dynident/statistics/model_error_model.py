@@ -4,12 +4,15 @@ What a missing effect leaves behind is a function of input and motion; noise is 
 whitened by their own autoregression, and the same filter goes over signals that missing effects are made of: inputs and their
 past, the simulated output, its rate, their powers, signs and products (Ljung, Model error modeling and control design, 1999).
 An F test says whether these explain anything.
+
+Innovations of a right filter are independent of all that was known before them. A filter makes up for what its model misses, so
+that its innovations may well be white; but they follow the state and the input from which each was predicted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import fdtrc
@@ -49,16 +52,42 @@ def model_error_test(residuals: np.ndarray, model: np.ndarray, time: np.ndarray,
     white = filtered(filter_taps, np.where(there, drawn, np.nan))
     regressors = filtered(filter_taps, error_regressors(model, time, inputs)[:, :most])
     rows = np.isfinite(white)
-    basis = _orthonormal(regressors[rows])
     e = white[rows]
-    rank, free = basis.shape[1], e.size - basis.shape[1] - (filter_taps.size - 1) - unknowns
-    if rank == 0 or free < SAMPLES_PER_REGRESSOR:
+    found = _explained(e, regressors[rows], filter_taps.size - 1 + unknowns)
+    innovation = min(1.0, float(np.mean(e**2) / np.nanmean(drawn[there] ** 2)))
+    return found if found is NO_TEST else replace(found, innovation=innovation)
+
+
+def innovation_test(innovations: np.ndarray, states: np.ndarray, inputs: Sequence[np.ndarray], unknowns: float = 0.0
+                    ) -> ModelErrorTest:
+    """Of whitened innovations (samples,) on what was known before each: filtered states (samples, states), inputs (samples,).
+
+    Twice, on these signals and on their signs, squares and cubes as well, since many regressors hide what few show; the clearer
+    answer, its probability doubled.
+    """
+    there = np.isfinite(innovations)
+    there[0] = False  # nothing was known before it
+    e = innovations[there] - np.mean(innovations[there]) if np.any(there) else np.zeros(0)
+    known = [delayed(x, 1) for x in states.T if np.ptp(x) > 0]
+    linear = [*known, *(each for u in inputs if np.ptp(u) > 0 for each in (u, delayed(u, 1)))]
+    bent = [bend(standardized(x)) for x in known for bend in (np.sign, np.abs, lambda x: x * np.abs(x), lambda x: x**3)]
+    tests = [_explained(e, np.column_stack([standardized(c[there]) for c in columns]), unknowns + 1)
+             for columns in (linear, [*linear, *(c for c in bent if np.ptp(c) > 0)])
+             if columns and e.size >= SAMPLES_PER_REGRESSOR * len(columns)]
+    best = min((test for test in tests if np.isfinite(test.log10_p)), key=lambda test: test.log10_p, default=NO_TEST)
+    return replace(best, log10_p=min(0.0, best.log10_p + float(np.log10(max(len(tests), 1)))))
+
+
+def _explained(e: np.ndarray, regressors: np.ndarray, taken: float) -> ModelErrorTest:
+    """The F test of white errors on regressors; `taken` degrees of freedom went before."""
+    basis = _orthonormal(regressors)
+    rank, free = basis.shape[1], e.size - basis.shape[1] - taken
+    if rank == 0 or free < SAMPLES_PER_REGRESSOR or not np.any(e != 0):
         return NO_TEST
     explained, total = float(np.sum((basis.T @ e) ** 2)), float(e @ e)
     left = max(total - explained, np.finfo(float).tiny)
     p = float(fdtrc(rank, free, (explained / rank) / (left / free)))
-    innovation = min(1.0, float(np.mean(e**2) / np.nanmean(drawn[there] ** 2)))
-    return ModelErrorTest(float(np.log10(max(p, SMALLEST_P))), explained / total - rank / e.size, innovation)
+    return ModelErrorTest(float(np.log10(max(p, SMALLEST_P))), explained / total - rank / e.size, 1.0)
 
 
 def whitening_filter(residuals: np.ndarray) -> np.ndarray:

@@ -205,12 +205,17 @@ class Profile(Uncertainty):
 
 
 def threshold_root(base: Covariance, name: str, level: float) -> float:
-    """Root of the rise that counts as too much; on a linear model it gives the interval of the given stds exactly."""
+    """Root of the rise that counts as too much; on a linear model it gives the linearised interval exactly.
+
+    So where the intervals go by the residuals, whose size is not the given one, or allow for their correlation.
+    """
     if base.dof <= 0:
         return np.inf
     probability = level if name in base.active else (1 + level) / 2  # from a bound there is one side alone
-    dof = np.inf if base.noise_factors else base.dof  # a likelihood by stds as given has no estimate of them in it
-    quantile = student_quantile(probability, dof)
+    quantile = student_quantile(probability, base.dof)
+    if base.noise_factors and base.default_kind == "plain":
+        given, shown = base.given_std.get(name, np.nan), base.std(name, "plain")
+        return quantile * shown / given if 0 < given < np.inf and 0 < shown < np.inf else quantile
     if base.default_kind != "corrected" or base.corrected is None or base.corrected_dof is None:
         return quantile
     i = base.names.index(name)

@@ -88,11 +88,11 @@ def is_white(s: ResidualStatistics, unknowns: float) -> bool | None:
     return True if s.samples >= FEWEST_FOR_WHITENESS and s.lag_one <= 2 / np.sqrt(s.samples) - unknowns / s.samples else None
 
 
-def chi_square_limit(s: ResidualStatistics, unknowns: float) -> float:
+def chi_square_limit(s: ResidualStatistics, unknowns: float, confidence: float = CHI_SQUARE_CONFIDENCE) -> float:
     """The largest mean square over the variance that noise of the given std lets expect."""
     few = s.samples < FEW_SAMPLES
     free = max(1, round(s.samples - unknowns if few else min(s.effective_samples, s.samples - unknowns)))
-    limit = chi_square_quantile(CHI_SQUARE_CONFIDENCE, free) / free
+    limit = chi_square_quantile(confidence, free) / free
     return float(limit if few else np.clip(limit, CHI_SQUARE_LEAST, CHI_SQUARE_HIGHEST))
 
 

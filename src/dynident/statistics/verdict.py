@@ -28,6 +28,7 @@ class Cause(StrEnum):
     """Why a grade is not a plain A, as far as numbers tell."""
 
     NONE = ""
+    EXACT = "no noise"  # what is left over is the error of the simulation
     RESOLUTION = "resolution"  # what is left over is the rounding of the record
     NOISE_TOO_SMALL = "noise given too small"
     NOISE_TOO_LARGE = "noise given too large"

@@ -16,7 +16,7 @@ import numpy as np
 
 from dynident.statistics.distributions import skewness_and_excess
 from dynident.statistics.linear_reference import linear_reference_rms
-from dynident.statistics.model_error_model import ModelErrorTest, model_error_test
+from dynident.statistics.model_error_model import ModelErrorTest, delayed, model_error_test
 from dynident.statistics.residual_statistics import (
     FEW_SAMPLES,
     ResidualStatistics,
@@ -28,8 +28,11 @@ from dynident.statistics.residual_statistics import (
 )
 from dynident.statistics.verdict import Cause, Grade
 from dynident.tolerances import (
+    CHI_SQUARE_CONFIDENCE_FEW,
     CHI_SQUARE_SLOW,
+    CHI_SQUARE_SLOW_LEAST,
     CHI_SQUARE_TOO_SMALL,
+    EXACT_RECORD,
     EXACT_REMAINDER,
     FEW_SMALL_REMAINDER,
     FOLLOWS_SHARE,
@@ -37,12 +40,15 @@ from dynident.tolerances import (
     LINEAR_AS_GOOD,
     LINEAR_BETTER,
     NAIVE_SHARE,
+    NOISE_FREE,
     OUTLIER_KURTOSIS,
     QUANTISATION_SHARE,
+    RESIDUAL_ROUNDING,
     ROUGH_REMAINDER,
     SLOW_REMAINDER,
     SMALL_REMAINDER,
     SMALL_REMAINDER_LINEAR,
+    UNEVEN_SAMPLING,
     UNRELATED_LOG10_P,
     VALIDATION_MOVES,
     VALIDATION_SAME,
@@ -52,7 +58,7 @@ FEWEST_SAMPLES = 8  # with fewer nothing can be said
 FEWEST_FREE = 4  # samples beyond the unknowns, likewise
 FEWEST_FOR_SIZE = 16  # samples; of fewer, noise of the given size and an error of that size look alike
 FEWEST_FOR_OTHER_NOISE = 80  # samples; fewer white ones do not tell noise that was given too small from an error of the model
-FEWEST_FOR_SLOW_NOISE = 100  # samples, without a given std
+FEWEST_FOR_SLOW_NOISE = 100  # samples; fewer do not tell slow noise from an error of the model
 
 Judged = tuple[Grade, Cause]
 
@@ -72,6 +78,7 @@ class SignalFit:
     unit: str = ""
     robust: bool = False  # outliers carry little weight in the fit, and here
     fitted: bool = True  # False: a record that the parameters were not fitted to
+    pooled: bool = False  # several short records, one after the other
     motion: np.ndarray | None = None  # a simulation, where `model` is a prediction, which knows of errors already
 
     @cached_property
@@ -100,10 +107,21 @@ class SignalFit:
         return model_error_test(self.residuals, motion, self.time, self.inputs, self.unknowns)
 
     @cached_property
+    def earlier_error(self) -> ModelErrorTest:
+        """The same on what was before each sample: in a closed loop the input of a sample holds the noise of that sample."""
+        motion = self.model if self.motion is None else self.motion
+        before = [delayed(np.asarray(each, float), 1) for each in (motion, *self.inputs)]
+        return model_error_test(self.residuals, before[0], self.time, before[1:], self.unknowns)
+
+    @cached_property
     def linear_rms(self) -> float:
         """What a linear black box of the same order leaves; NaN where none can be fitted."""
-        even = np.ptp(np.diff(self.time)) <= 1e-3 * np.mean(np.diff(self.time)) if self.time.size > 2 else False
-        return linear_reference_rms(self.measured, self.inputs, self.order) if even else float("nan")
+        return linear_reference_rms(self.measured, self.inputs, self.order) if self.evenly_sampled else float("nan")
+
+    @property
+    def evenly_sampled(self) -> bool:
+        steps = np.diff(self.time)
+        return bool(steps.size > 1 and np.ptp(steps) <= UNEVEN_SAMPLING * np.mean(steps))
 
     @property
     def noise_std(self) -> float | None:
@@ -135,6 +153,8 @@ class SignalFit:
             return np.inf
         noise = self.noise_std if chi is not None and chi > 1 else s.white_std if s.samples >= FEW_SAMPLES else 0.0
         noise = 0.0 if noise is None or not np.isfinite(noise) else noise
+        if is_white(s, self.unknowns) and follows_something(self):  # it is part of what neighbours do not share
+            noise = min(noise, self.rms * float(np.sqrt(max(1 - self.earlier_error.share, 0.0))))
         return float(np.sqrt(max(self.rms**2 - noise**2, 0.0)) / s.signal_std)
 
     @property
@@ -147,10 +167,23 @@ def follows_nothing(fit: SignalFit) -> bool:
     return fit.statistics.innovation >= LEAST_INNOVATION and fit.model_error.log10_p > UNRELATED_LOG10_P
 
 
+def follows_something(fit: SignalFit) -> bool:
+    """Whether much of white residuals follows input or motion, as of coarse samples; what is far below the noise is none."""
+    return fit.earlier_error.log10_p <= UNRELATED_LOG10_P and fit.earlier_error.share >= FOLLOWS_SHARE
+
+
 def misses_an_effect(fit: SignalFit) -> bool:
     """Whether input and motion explain much of a remainder that a linear black box of the same order leaves as well."""
     as_good = np.isfinite(fit.linear_rms) and fit.linear_rms <= LINEAR_AS_GOOD * fit.rms
     return bool(as_good and fit.model_error.log10_p <= UNRELATED_LOG10_P and fit.model_error.share >= FOLLOWS_SHARE)
+
+
+def without_noise(fit: SignalFit) -> bool:
+    """Whether what is left over is the error of the simulation: as small as that, and neither white nor of the given size."""
+    s = fit.statistics
+    if not s.rms <= EXACT_RECORD * s.signal_std or (fit.noise_std is not None and s.rms > NOISE_FREE * fit.noise_std):
+        return False
+    return s.rms <= RESIDUAL_ROUNDING * s.signal_std or not is_white(s, fit.unknowns)
 
 
 def grade_signal(fit: SignalFit) -> Judged:
@@ -158,7 +191,9 @@ def grade_signal(fit: SignalFit) -> Judged:
     if (early := _unjudged(fit)) is not None:
         return early
     s = fit.statistics
-    if s.rms <= QUANTISATION_SHARE * s.quantisation:
+    if without_noise(fit):
+        return Grade.NOISE, Cause.EXACT
+    if s.rms <= QUANTISATION_SHARE * s.quantisation and s.samples >= FEWEST_FOR_SIZE:
         return Grade.NOISE, Cause.RESOLUTION
     if s.rms <= EXACT_REMAINDER * s.signal_std and is_white(fit.statistics, fit.unknowns) is not False:
         return Grade.NOISE, Cause.NONE
@@ -186,15 +221,16 @@ def _with_given_noise(fit: SignalFit, better_than_line: bool) -> Judged | None:
     assert chi is not None
     expected, few = chi <= chi_square_limit(fit.statistics, fit.unknowns), s.samples < FEW_SAMPLES
     too_large = chi < CHI_SQUARE_TOO_SMALL
-    if expected and white and not few:
+    if expected and white and not few and not follows_something(fit):
         return Grade.NOISE, Cause.NOISE_TOO_LARGE if too_large else Cause.NONE
     if expected and few and not too_large:
-        tells = white is not False and s.samples >= FEWEST_FOR_SIZE
+        surely = chi <= chi_square_limit(fit.statistics, fit.unknowns, CHI_SQUARE_CONFIDENCE_FEW)
+        tells = white is not False and surely and s.samples >= FEWEST_FOR_SIZE and not follows_something(fit)
         return (Grade.NOISE, Cause.NONE) if tells else (Grade.UNJUDGED, Cause.FEW_DATA)
-    if expected and not few and not too_large and follows_nothing(fit):
+    if expected and s.samples >= FEWEST_FOR_SLOW_NOISE and chi >= CHI_SQUARE_SLOW_LEAST and follows_nothing(fit):
         return (Grade.SLOW_NOISE if chi <= CHI_SQUARE_SLOW else Grade.SLOW_REMAINDER), Cause.SLOW_NOISE
     enough = s.samples >= FEWEST_FOR_OTHER_NOISE
-    if not expected and white and enough and better_than_line:
+    if not expected and white and enough and better_than_line and not follows_something(fit):
         return Grade.OTHER_NOISE, Cause.OUTLIERS if fit.kurtosis > OUTLIER_KURTOSIS else Cause.NOISE_TOO_SMALL
     if not enough and white is not False and fit.systematic_share <= ROUGH_REMAINDER:
         return Grade.UNJUDGED, Cause.FEW_DATA  # white enough, but not of the given size
@@ -202,8 +238,9 @@ def _with_given_noise(fit: SignalFit, better_than_line: bool) -> Judged | None:
 
 
 def _without_noise(fit: SignalFit, better_than_line: bool) -> Judged | None:
-    white, few = is_white(fit.statistics, fit.unknowns), fit.statistics.samples < FEW_SAMPLES
-    if white and not few and better_than_line:
+    white = is_white(fit.statistics, fit.unknowns)
+    few = fit.statistics.samples < (FEWEST_FOR_OTHER_NOISE if fit.pooled else FEW_SAMPLES)
+    if white and not few and better_than_line and not follows_something(fit):
         return Grade.NOISE, Cause.OUTLIERS if fit.kurtosis > OUTLIER_KURTOSIS else Cause.NONE
     if few and white is not False and fit.systematic_share <= ROUGH_REMAINDER:
         return Grade.UNJUDGED, Cause.FEW_DATA
@@ -249,6 +286,8 @@ def grade_validation(fit: SignalFit, known: NoiseOfFit) -> Judged:
         noise = given if noise is None or known.grade not in NOISE_GRADES else max(given, noise)
     if noise is None:
         noise = 0.0
+    if without_noise(fit):
+        return Grade.NOISE, Cause.EXACT
     if s.signal_std < VALIDATION_MOVES * noise:
         return Grade.UNJUDGED, Cause.NOISE_ABOVE_SIGNAL
     if s.rms <= QUANTISATION_SHARE * s.quantisation:
@@ -284,6 +323,8 @@ def rule_numbers(fit: SignalFit) -> Mapping[str, float]:
         found["kurtosis"] = fit.kurtosis
     if "model_error" in computed:
         found |= {"model_error_log10_p": fit.model_error.log10_p, "model_error_share": fit.model_error.share}
+    if "earlier_error" in computed:
+        found |= {"earlier_error_log10_p": fit.earlier_error.log10_p, "earlier_error_share": fit.earlier_error.share}
     if "linear_rms" in computed:
         found["linear_rms"] = fit.linear_rms
     return {name: float(number) for name, number in found.items() if np.isfinite(number)}

@@ -99,6 +99,9 @@ def _few(fit: SignalFit) -> str:
 
 FITTED: Mapping[Grade | tuple[Grade, Cause], Callable[[SignalFit], str]] = {
     Grade.NOISE: _to_the_noise,
+    (Grade.NOISE, Cause.EXACT): lambda fit: (
+        f"Describes the record exactly: what is left over, {_rms(fit)}, is the error of the simulation; this record holds no "
+        "noise."),
     (Grade.NOISE, Cause.RESOLUTION): lambda fit: (
         f"Describes the record to its resolution: what is left over, {_rms(fit)}, is the rounding to steps of "
         f"{amount(fit.statistics.quantisation, fit.unit)}."),
@@ -152,6 +155,8 @@ def _beside_fit(fit: SignalFit, known: NoiseOfFit) -> str:
 VALIDATED: Mapping[Grade | tuple[Grade, Cause], Callable[[SignalFit, NoiseOfFit], str]] = {
     Grade.NOISE: lambda fit, known: (
         f"Predicts this record to the noise: {_new_rms(fit)}, {_new_share(fit)} of the signal{_beside_fit(fit, known)}."),
+    (Grade.NOISE, Cause.EXACT): lambda fit, known: (
+        f"Predicts this record exactly: {_new_rms(fit)}, the error of the simulation."),
     (Grade.NOISE, Cause.RESOLUTION): lambda fit, known: (
         f"Predicts this record to its resolution: {_new_rms(fit)}, with steps of "
         f"{amount(fit.statistics.quantisation, fit.unit)}."),

@@ -164,7 +164,7 @@ class EquationSimulator:
         self.model, self.integrator, self.static = model, integrator, not model.states
         self.adaptive = isinstance(integrator_named(integrator), Adaptive)
         self.propagator = propagator_for(model, integrator_named(integrator), (), derivatives=False)
-        self.stiff_alternative = 'integrator="radau5"'
+        self.stiff_alternative = "" if self.static else 'integrator="radau5"'
 
     def run(self, p: np.ndarray, x0: np.ndarray, grid: Grid, states: bool = False) -> tuple[np.ndarray, np.ndarray]:
         out = self.propagator.run(grid, np.array([0, grid.nodes - 1]), x0[None], p, False)

@@ -20,10 +20,19 @@ from dynident.problem.experiment import Experiment
 from dynident.problem.noise import stated_bound
 from dynident.problem.parameter import Parameter
 from dynident.problem.problem import Problem, stated_std
+from dynident.statistics.linear_reference import linear_reference_rms
+from dynident.statistics.model_error_model import NO_TEST, ModelErrorTest, innovation_test
 from dynident.statistics.verdict import Cause, Grade, Verdict, pool_verdicts
 from dynident.statistics.verdict_rule import NOISE_GRADES, NoiseOfFit, SignalFit, rule_numbers
-from dynident.statistics.verdict_sentences import judge_signal, judge_validation, percent
-from dynident.tolerances import AHEAD_WORSE, SMOOTHED_LIMIT, UNRELATED_LOG10_P
+from dynident.statistics.verdict_sentences import amount, judge_signal, judge_validation, percent
+from dynident.tolerances import (
+    AHEAD_WORSE,
+    INNOVATION_LOG10_P,
+    LINEAR_TO_INNOVATIONS,
+    SMALL_REMAINDER,
+    SMOOTHED_LIMIT,
+    UNRELATED_LOG10_P,
+)
 
 ROUTES_TELL = 2  # independent routes to one end: a wrong minimum draws fewer
 AHEAD = 10  # samples over which a prediction has to be better than the last value held
@@ -60,7 +69,7 @@ def signal_fits(estimate: Estimate, outputs: Sequence[Mapping[str, np.ndarray]] 
     """One per output and experiment with a measured value; `std` where it is not what the record gives."""
     problem, found = estimate.problem, []
     several = len(problem.experiments) > 1
-    free = len(problem.names) / max(problem.measured_values, 1)  # unknowns per measured value
+    free = fitted_unknowns(estimate) / max(problem.measured_values, 1)
     robust = estimate.method.objective_key().get("loss", "squared") != "squared"
     for e, experiment in enumerate(problem.experiments):
         inputs = [np.asarray(u, float) for u in experiment.inputs.values()]
@@ -75,6 +84,12 @@ def signal_fits(estimate: Estimate, outputs: Sequence[Mapping[str, np.ndarray]] 
                 level, free * float(np.sum(np.isfinite(y))), max(1, len(problem.model.states)),
                 experiment.units.get(name) or problem.model.units.get(name, ""), robust))
     return found
+
+
+def fitted_unknowns(estimate: Estimate) -> float:
+    """How many the data were spent on: not those on bounds, nor directions that the data do not see."""
+    measured = estimate.problem.measured_values
+    return measured - estimate.statistics["dof"] if "dof" in estimate.statistics else float(len(estimate.problem.names))
 
 
 def filled_in(model: np.ndarray, measured: np.ndarray, estimate: Estimate, e: int, name: str) -> np.ndarray:
@@ -108,8 +123,9 @@ def _joined(fits: Sequence[SignalFit], subject: str) -> SignalFit:
         times[k] = times[k - 1] + _step(fits[0]) / 2
     models = chain([fit.model for fit in fits], 0.0)
     std = None if any(fit.std is None for fit in fits) else chain([fit.std for fit in fits if fit.std is not None], 1.0)
+    inputs = [chain(own, 0.0) for own in zip(*(fit.inputs for fit in fits), strict=True)]
     return replace(fits[0], subject=subject, time=times, measured=chain([fit.measured for fit in fits]), model=models,
-                   inputs=(), std=std, unknowns=sum(fit.unknowns for fit in fits))
+                   inputs=inputs, pooled=True, std=std, unknowns=sum(fit.unknowns for fit in fits))
 
 
 def _step(fit: SignalFit) -> float:
@@ -163,8 +179,46 @@ def judge_predictions(estimate: Estimate) -> Verdict:
     fits = signal_fits(estimate, predicted, std)
     simulated = signal_fits(estimate, _simulated_or_none(estimate))
     fits = [replace(fit, motion=other.model) for fit, other in zip(fits, simulated, strict=True)]
-    verdict = pool_verdicts([_of_prediction(fit, judge_signal(fit)) for fit in fits])
-    return with_ahead(verdict, ahead_of(estimate)) if estimate.criterion == "prediction error" else verdict
+    tests = innovation_tests(estimate)
+    parts = [_of_prediction(fit, judge_signal(fit), test) for fit, test in zip(fits, tests, strict=True)]
+    if estimate.criterion != "prediction error":
+        return pool_verdicts(parts)
+    needless = [_without_process_noise(fit, other) for fit, other in zip(fits, simulated, strict=True)]
+    parts = [part if other is None else other for part, other in zip(parts, needless, strict=True)]
+    return with_ahead(pool_verdicts(parts), ahead_of(estimate))
+
+
+def innovation_tests(estimate: Estimate) -> list[ModelErrorTest]:
+    """Per signal, in the order of `signal_fits`, whether innovations follow what was known before them."""
+    assert estimate.filtered is not None
+    unknowns, found = fitted_unknowns(estimate) / max(estimate.problem.measured_values, 1), []
+    for experiment, record in zip(estimate.problem.experiments, estimate.filtered.records, strict=True):
+        inputs = [np.asarray(u, float) for u in experiment.inputs.values()]
+        for name, values in experiment.outputs.items():
+            if np.any(np.isfinite(np.asarray(values, float))):
+                filtered = name in record.outputs and len(record.values) == experiment.samples  # else there is nothing to ask
+                white = record.whitened[:, record.outputs.index(name)] if filtered else np.zeros(0)
+                found.append(innovation_test(white, record.values, inputs, unknowns * float(np.sum(np.isfinite(white))))
+                             if filtered else NO_TEST)
+    return found
+
+
+def _without_process_noise(fit: SignalFit, simulated: SignalFit) -> Verdict | None:
+    """The verdict on the simulation, where a linear black box needs no noise in the model to follow the record as closely.
+
+    Noise in a model moves away from every simulation; what a simulation follows is no such noise, but an effect that this model
+    misses.
+    """
+    share = fit.rms / fit.statistics.signal_std if fit.statistics.signal_std > 0 else np.inf
+    verdict = judge_signal(simulated)
+    linear = linear_reference_rms(fit.measured, fit.inputs, fit.order, free_response=True) if fit.evenly_sampled else np.inf
+    if verdict.grade in (*NOISE_GRADES, Grade.UNJUDGED) or not linear <= LINEAR_TO_INNOVATIONS * fit.rms:
+        return None
+    numbers = {**verdict.numbers, "linear_rms": linear, "innovation_rms": fit.rms}
+    return replace(verdict, cause=Cause.STRUCTURE, numbers=numbers, sentence=(
+        f"{verdict.sentence} Noise in the model is not the reason, though predictions from sample to sample err by "
+        f"{percent(share)} of the signal only: a linear black box of the same order simulates the record as closely, rms "
+        f"{amount(linear, fit.unit)}. It is the structure of the model."))
 
 
 def _simulated_or_none(estimate: Estimate) -> Sequence[Mapping[str, np.ndarray]] | None:
@@ -185,18 +239,20 @@ def foreseen_std(innovations: np.ndarray, whitened: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(std) & (std > 0), std, np.median(known) if known.size else 1.0)
 
 
-def _of_prediction(fit: SignalFit, verdict: Verdict) -> Verdict:
+def _of_prediction(fit: SignalFit, verdict: Verdict, test: ModelErrorTest) -> Verdict:
     """The same words about predictions from one sample to the next.
 
     A filter makes up for what the model misses, so that innovations may be white and small all the same: they are asked whether
     they follow input or motion.
     """
-    if verdict.grade in NOISE_GRADES and fit.model_error.log10_p <= UNRELATED_LOG10_P:
+    follows = [each.log10_p for each, limit in ((fit.model_error, UNRELATED_LOG10_P), (test, INNOVATION_LOG10_P))
+               if each.log10_p <= limit]
+    if follows and verdict.grade in (*NOISE_GRADES, Grade.SLOW_REMAINDER, Grade.SMALL_REMAINDER):
         share = fit.rms / fit.statistics.signal_std
-        return replace(verdict, grade=Grade.SMALL_REMAINDER, cause=Cause.STRUCTURE, numbers=rule_numbers(fit), sentence=(
+        numbers = {**rule_numbers(fit), "innovation_log10_p": test.log10_p}
+        return replace(verdict, grade=Grade.SMALL_REMAINDER, cause=Cause.STRUCTURE, numbers=numbers, sentence=(
             f"Predicts the record from sample to sample within {percent(share)} of the signal, but the errors follow the input "
-            f"or the motion (F test, p = 1e{fit.model_error.log10_p:.0f}): the model misses an effect, for which the filter "
-            "makes up."))
+            f"or the motion (F test, p = 1e{min(follows):.0f}): the model misses an effect, for which the filter makes up."))
     said = verdict.sentence.replace("Describes the record", "Predicts the record from sample to sample").replace(
         "Does NOT describe the record", "Does NOT predict the record from sample to sample")
     return replace(verdict, sentence=said)
@@ -241,6 +297,8 @@ def with_ahead(verdict: Verdict, ahead: Sequence[tuple[str, float, float]]) -> V
     numbers = {**verdict.numbers, "ahead_samples": float(AHEAD), "ahead_share": error, "held_share": held}
     said = (f"{AHEAD} samples ahead {name} is predicted within {percent(error)} of the signal; the last value held errs by "
             f"{percent(held)}.")
+    if verdict.cause is Cause.STRUCTURE and verdict.grade is Grade.SMALL_REMAINDER and error > SMALL_REMAINDER:
+        return replace(verdict, grade=Grade.ROUGH, numbers=numbers, sentence=f"{verdict.sentence} {said}")
     if error > AHEAD_WORSE * held and verdict.severity < 6:
         return replace(verdict, grade=Grade.ROUGH, cause=Cause.NO_PREDICTION, numbers=numbers, sentence=(
             f"Predicts from one sample to the next only: {said}"))

@@ -51,6 +51,7 @@ class SavedIntervals:
 
     level: float
     of: Mapping[str, tuple[float, float]]
+    withheld: tuple[str, ...] = ()  # those that the verdict says mean nothing: the model does not describe the record
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,10 +104,13 @@ def to_text(estimate: Estimate, files: Mapping[str, str], written_problem_hash: 
     worth a warning, such as the type of a number.
     """
     intervals = {name: estimate.uncertainty.interval(name, LEVEL) for name in estimate.problem.names}
+    withheld = tuple(name for name, ends in intervals.items()
+                     if estimate.verdict.withholds_intervals and np.all(np.isfinite(ends)))
     data = encode(SavedEstimate(
         format=FORMAT, verdict=estimate.verdict, converged=estimate.converged,
         status=estimate.status, cost=estimate.cost, values=estimate.values,
-        intervals=SavedIntervals(LEVEL, intervals), uncertainty=_encode_uncertainty(estimate.uncertainty),
+        intervals=SavedIntervals(LEVEL, {name: ends for name, ends in intervals.items() if name not in withheld}, withheld),
+        uncertainty=_encode_uncertainty(estimate.uncertainty),
         method=method_data(estimate.method), noise_std=estimate.noise_std, notes=estimate.notes,
         statistics=estimate.statistics, counts=estimate.counts, times=estimate.times,
         validations=tuple(encode(validation, IN_TABLES) for validation in estimate.validations),

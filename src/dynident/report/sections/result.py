@@ -171,7 +171,7 @@ def _facts(estimate: Estimate) -> dict[str, tuple[str, str]]:
 
 def _chi_square_aside(estimate: Estimate) -> str:
     """The band in which noise as given leaves it; where all noise was estimated from the residuals it is 1 by construction."""
-    if all(level.origin == "std, estimated" for level in noise_levels(estimate).values()):
+    if all(level.estimated for level in noise_levels(estimate).values()):
         return "1 by construction: the noise was estimated"
     dof = estimate.statistics.get("dof", 0.0)
     if not dof > 0:
