@@ -159,7 +159,7 @@ EXAMPLES: dict[StatusCode, Callable[[], Status]] = {
     StatusCode.SINGULAR: lambda: di.solve_bvp(lambda t, y: [y[1], 1.0], lambda a, b: [a[1], b[1] - 1], (0, 1), [0, 0]).status,
     StatusCode.MESH_LIMIT: lambda: di.solve_bvp(boundary_layer, ends(1, 0), (0, 1), [0, 0], nodes=20).status,
     StatusCode.INNER_LOOP_FAILED: lambda: di.solve_bvp(bratu, ends(0, 0), (0, 1), [0, 0], method=Davidenko(first=1e-3, shortest=1e-2)).status,
-    StatusCode.FILTER_STOPPED: lambda: ended(decay(rate="-k*x**3", y=np.full(T.size, 1e6)), di.kalman()),
+    StatusCode.FILTER_STOPPED: lambda: ended(decay(rate="-k*x**3", y=np.full(T.size, 1e6)), di.kalman(integrator="runge_kutta")),
     StatusCode.FILTER_DIVERGED: lambda: ended(decay(rate="k*x", y=np.exp(3 * np.sin(3 * T)), noise=di.Gaussian(1e-4)), di.kalman(process_noise={"x": 0.0})),
     StatusCode.OUTSIDE_BOUNDS: lambda: ended(decay(di.Parameter("k", 0.4, 0.1, 0.5)), di.boundary_value(solver="davidenko", process_noise={"x": 0.5})),
     StatusCode.SOLVER_FAILED: lambda: ended(walled(), di.single_shooting(solver="sqp")),
