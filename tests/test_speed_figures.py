@@ -26,6 +26,8 @@ NO_SPEED = {  # page -> words that hold a time or a ratio of something else
     "docs/howto/stiff.md": ("0.1 ms beside a mechanical one", "a time constant of 0.2 ms", "sampled every 10 ms"),
     "docs/methods/boundary_value.md": ("differences over 10 ms",),
     "docs/design/filters.md": ("whose sensor is 5,000 times faster than",),
+    "docs/design/fmu.md": ("at steps of 10 ms only",),
+    "docs/design/verdict.md": ("100 samples of 10 ms ahead", "told them apart at 10 ms, but at 20 ms"),
 }
 DECIDED_ONCE = {  # page -> words of a measurement that decided a design, in a note about it
     "docs/design/kernels.md": ("2.5 and 8.8 ms, 9.9 and 34 ms", "2.5 to 0.5 ms", "took 312 ns", "20 ns each time here",
@@ -33,7 +35,8 @@ DECIDED_ONCE = {  # page -> words of a measurement that decided a design, in a n
                                "0.71 ms, 3e-9, 4e-7 | 72 ms", "0.1 to 0.5 ms for 301",
                                "1.5 us per Runge-Kutta step plain and 10.6 us with sensitivities, 30 ms for a pass",
                                "18 and 16 ms; with the derivatives of CVODES",
-                               "is 30 passes of 20 us", "takes about 1 ms more"),
+                               "is 30 passes of 20 us", "takes about 1 ms more", "3.7 instead of 9.2 ms for a pass",
+                               "names shooting, which takes 20 ms"),
     "docs/design/robots.md": ("takes 33 ms", "cosines (Garcia 2010) it takes 10 ms"),
     "docs/design/automatic.md": ("60 times the CPU on EMPS",),
     "docs/design/experiment-design.md": ("1.4 to 4.4 times less time on six designs",),

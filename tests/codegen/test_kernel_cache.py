@@ -91,7 +91,7 @@ def triple(key: str = "triple") -> float | None:
 @needs_compiler
 def test_second_run_compiles_nothing_and_gives_the_same_number(tmp_path):
     first, value, _ = fit_elsewhere(tmp_path)
-    assert first == 4  # the march of the model, the sweep along time, steps within bounds, and the integrator that checks
+    assert first == 5  # march of the model, sweep along time, steps within bounds, whole steps of one record, and the check
     second, again, _ = fit_elsewhere(tmp_path)
     assert second == 0
     assert again == value

@@ -48,7 +48,8 @@ def test_method_that_follows_a_motion_says_that_there_is_none(method):
 
 def test_profile_of_a_line_is_its_linear_interval():
     estimate = di.identify(line(), "single_shooting", progress=False)
-    spread = np.sqrt(np.diag(np.linalg.inv(REGRESSORS.T @ REGRESSORS))) * 0.01
+    left = Y - REGRESSORS @ np.linalg.lstsq(REGRESSORS, Y)[0]  # white, and less than the given std: they say what the noise is
+    spread = np.sqrt(np.diag(np.linalg.inv(REGRESSORS.T @ REGRESSORS)) * (left @ left) / 28)
     for name, std in zip("ab", spread, strict=True):
         low, high = di.profile(estimate, name).interval(name, 0.95)
-        assert (high - low) / 2 == pytest.approx(1.95996 * std, rel=1e-4)
+        assert (high - low) / 2 == pytest.approx(2.04841 * std, rel=1e-4)  # Student's t with 28 degrees of freedom

@@ -15,7 +15,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 from bench import connected, running
-from dynident.workbench.static_files import static_file
+from dynident.workbench.server import static_file
 
 from dynident.workbench import server as serving
 

@@ -148,8 +148,10 @@ class Covariance(Uncertainty):
         if self.deferred is None:
             return self
         whole = self.deferred()
+        straight = {known.text for known in self.bound_relaxations if known.straight}
+        relaxations = tuple(replace(each, straight=each.text in straight) for each in whole.bound_relaxations)
         return replace(self, corrected=whole.corrected, corrected_dof=whole.corrected_dof, deferred=None,
-                       std_if_released=whole.std_if_released, bound_relaxations=whole.bound_relaxations)
+                       std_if_released=whole.std_if_released, bound_relaxations=relaxations)
 
     def __getstate__(self) -> dict[str, Any]:
         """To be sent or kept: complete, without what it was computed from."""
