@@ -36,7 +36,7 @@ DECIDED_ONCE = {  # page -> words of a measurement that decided a design, in a n
                                "1.5 us per Runge-Kutta step plain and 10.6 us with sensitivities, 30 ms for a pass",
                                "18 and 16 ms; with the derivatives of CVODES",
                                "is 30 passes of 20 us", "takes about 1 ms more", "3.7 instead of 9.2 ms for a pass",
-                               "names shooting, which takes 20 ms"),
+                               "names shooting, which takes 20 ms", "of a protocol took 20 us each time"),
     "docs/design/robots.md": ("takes 33 ms", "cosines (Garcia 2010) it takes 10 ms"),
     "docs/design/automatic.md": ("60 times the CPU on EMPS",),
     "docs/design/experiment-design.md": ("1.4 to 4.4 times less time on six designs",),

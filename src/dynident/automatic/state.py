@@ -14,6 +14,7 @@ from dynident.errors import DynidentError
 from dynident.estimate.estimate import Estimate, StageResult
 from dynident.methods.open_loop import Misfit, Residuals, linear_in_unknowns, misfit
 from dynident.methods.start_trajectory import StartTrajectory
+from dynident.models.equations import EquationModel
 from dynident.problem.problem import Problem
 from dynident.statistics.covariance import Covariance
 from dynident.status import Status
@@ -61,8 +62,12 @@ class AutomaticSetup:
 
     @cached_property
     def one_minimum(self) -> bool:
-        """Whether noise that is left over is taken for a proof: with states, and where the model is linear in its unknowns."""
-        return bool(self.problem.model.states) or linear_in_unknowns(self.problem)
+        """Whether noise that is left over is taken for a proof: with states, and where the model is linear in its unknowns.
+
+        And for simulators, of which nobody knows whether there are states inside; many restarts of them cost too much.
+        """
+        model = self.problem.model
+        return bool(model.states) or not isinstance(model, EquationModel) or linear_in_unknowns(self.problem)
 
     @property
     def loss(self) -> str:
