@@ -15,9 +15,9 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 from bench import connected, running
-from dynident.workbench.server import static_file
 
 from dynident.workbench import server as serving
+from dynident.workbench.server import static_file
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 QUIET = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
