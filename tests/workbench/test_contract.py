@@ -15,7 +15,9 @@ from bench import connected, running
 
 import dynident as di
 from dynident.cli import main
+from dynident.codegen.compiler import compiler
 from dynident.demo import copy_to
+from dynident.fmu.export import export_fmu
 from dynident.io.readers.tables import READERS
 from dynident.methods.presets import METHODS
 from dynident.workbench import routes
@@ -395,6 +397,23 @@ def test_an_fmu_runs_after_a_consent_to_its_very_content(servo):
     assert "native code" not in state["description"]["faults"][0]  # it was opened now, and found to be no FMU
     fmu.write_bytes(b"another one")
     assert servo.state()["code"]["sha256"] != ""
+
+
+def test_a_real_fmu_follows_the_sliders_after_the_consent(servo):
+    if compiler() is None:
+        pytest.skip("there is no C compiler to make an FMU with")
+    pytest.importorskip("fmpy")
+    lag = di.EquationModel(states={"x": "(gain*u - x)/tau"}, inputs=["u"], outputs={"y": "x"}, name="lag")
+    export_fmu(lag, servo.folder / "lag.fmu", {"gain": 2.0, "tau": 0.5, "x(0)": 0.0})
+    (servo.folder / "lag.csv").write_text("t,u,y\n" + "".join(f"{k / 10},1,{k / 30}\n" for k in range(30)))
+    text = ('model = { fmu = "lag.fmu" }\n[parameters]\ngain = { start = 2.0 }\ntau = { start = 0.5, lower = 0.01 }\n'
+            '[[experiment]]\nfile = "lag.csv"\ntime = "t"\ninputs = ["u"]\noutputs = ["y"]\n')
+    state = servo.call("POST", "/api/text", {"revision": servo.state()["revision"], "text": text})[1]
+    state = servo.call("POST", "/api/consent", {"sha256": state["code"]["sha256"]})[1]
+    assert state["description"]["faults"] == []
+    for gain in (2.0, 3.0):
+        _, (t, y, *_) = servo.columns("/api/simulate", {"record": 0, "width": 100, "values": {"gain": gain}})
+        assert y == pytest.approx(gain * (1 - np.exp(-t / 0.5)), abs=1e-3)
 
 
 def test_files_that_are_listed_are_those_that_have_a_reader():

@@ -214,7 +214,7 @@ def _name_faults(method: BoundaryValueMethod, problem: Problem, free: tuple[str,
     if method.shooting_points is not None:
         shooting_nodes(np.asarray(problem.experiments[0].time, dtype=float), method.shooting_points, faults)
     for name in method.initial_noise:
-        declared = next((p for p in problem.parameters if name in (getattr(p, "name", ""), getattr(p, "state", ""))), None)
+        declared = next((p for p in problem.parameters if name == (p.name if isinstance(p, Parameter) else p.state)), None)
         if declared is not None and declared.prior is not None:
             faults.append(f"initial_noise and a prior both speak of '{name}'; keep one of the two.")
         if name in model.states:
