@@ -41,7 +41,7 @@ def line_of(name: str, file: Path) -> Line:
     except di.DynidentError as refused:
         why = str(refused) if len(str(refused)) < 200 else f"... {str(refused)[-200:]}"
         return Line(name, f"refused: {why}", "" if target is None else f"{target:.5f}", None if target is None else False)
-    took = f"{found:.5f} ({time.process_time() - began:.1f} s with compiling)"
+    took = f"{found:.5f} ({time.process_time() - began:.1f} s)"
     if target is None:
         return Line(name, took)
     return Line(name, took, f"{target:.5f}", abs(found - target) <= SAME)
