@@ -22,8 +22,7 @@ from dynident.problem.noise import Bounded, Gaussian, Noise
 from dynident.problem.parameter import InitialState, Parameter, transforms_of
 from dynident.problem.problem import Problem, Unknown
 from dynident.statistics.active_bounds import ActiveConstraints
-from dynident.statistics.covariance import typical_values
-from dynident.statistics.identifiability import Identifiability, identifiability
+from dynident.statistics.identifiability import Identifiability, identifiability, typical_values
 from dynident.tolerances import SINGULAR_VALUE_PROJECTION
 from dynident.transcription.initial_guess import start_values
 

@@ -18,7 +18,7 @@ from dynident.integrators.adaptive import RADAU5
 from dynident.linalg.finite_problem import ResidualJacobian
 from dynident.methods.substeps import choose_substeps
 from dynident.problem.problem import Problem
-from dynident.statistics.covariance import typical_values
+from dynident.statistics.identifiability import typical_values
 from dynident.tolerances import SAME_COST, ZERO_SENSITIVITY
 from dynident.transcription.shooting import Shooting, default_segments
 

@@ -315,9 +315,7 @@ def _bind(model: Model, experiments: tuple[Experiment, ...], parameters: tuple[P
     """Give every free quantity its place among the unknowns: parameters first, then initial states."""
     unknowns: list[Unknown] = []
     several = len(experiments) > 1
-    bindings = tuple(ParameterMapping(np.full(len(model.parameters), np.nan), np.full(len(model.parameters), -1),
-                             np.full(len(model.states), np.nan), np.full(len(model.states), -1), first_state_of(model, e))
-                     for e in experiments)
+    bindings = tuple(_known_values(model, experiment) for experiment in experiments)
 
     def place(it: Parameter | InitialState, quantity: str, where: Sequence[int], initial: bool) -> None:
         names = model.states if initial else model.parameters
@@ -337,28 +335,27 @@ def _bind(model: Model, experiments: tuple[Experiment, ...], parameters: tuple[P
                 else:
                     held[i] = it.start
 
-    given = model.nominal_values
-    for i, name in enumerate(model.parameters):
-        for binding in bindings:
-            binding.parameters[i] = given[name].start if name in given else np.nan
     for p in parameters:
         if isinstance(p, Parameter):
             place(p, p.name, [e for e, run in enumerate(experiments) if p.name not in run.constants], initial=False)
-    for experiment, binding in zip(experiments, bindings, strict=True):
-        for name, value in experiment.constants.items():
-            if name in model.parameters:
-                binding.parameters[model.parameters.index(name)] = value
-    said = {p.state: p for p in parameters if isinstance(p, InitialState)}
+    stated = {p.state: p for p in parameters if isinstance(p, InitialState)}
+    given = model.nominal_values
     for state in model.states:
         open_in = [e for e, run in enumerate(experiments) if state not in run.initial and run.steady is None]
-        for e, experiment in enumerate(experiments):
-            value = experiment.initial.get(state, "")
-            if not isinstance(value, str):
-                bindings[e].initial[model.states.index(state)] = value
         if open_in:
-            kept = InitialState(state, given[state].start, free=False) if state in given else InitialState(state)
-            place(said.get(state, kept), state, open_in, initial=True)
+            nominal = InitialState(state, given[state].start, free=False) if state in given else InitialState(state)
+            place(stated.get(state, nominal), state, open_in, initial=True)
     return tuple(unknowns), bindings
+
+
+def _known_values(model: Model, experiment: Experiment) -> ParameterMapping:
+    """Numbers that model and experiment state: nominal values, constants, first states; nan, and no unknown, elsewhere."""
+    parameters = {name: value.start for name, value in model.nominal_values.items()} | dict(experiment.constants)
+    initial = {name: value for name, value in experiment.initial.items() if not isinstance(value, str)}
+    return ParameterMapping(np.array([parameters.get(name, np.nan) for name in model.parameters], float),
+                            np.full(len(model.parameters), -1),
+                            np.array([initial.get(name, np.nan) for name in model.states], float),
+                            np.full(len(model.states), -1), first_state_of(model, experiment))
 
 
 def first_state_of(model: Model, experiment: Experiment) -> Any:

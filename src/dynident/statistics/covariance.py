@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 
 from dynident.errors import ProblemError, did_you_mean
+from dynident.linalg.block_rows import BlockRows
 from dynident.linalg.finite_problem import ResidualJacobian
 from dynident.problem.problem import Problem
 from dynident.statistics.active_bounds import (
     NOTICED,
     ActiveInequality,
     BoundRelaxation,
+    NoiseModel,
     bound_sensitivity,
     finite_bounds,
     inequality_relaxation,
@@ -39,7 +41,7 @@ from dynident.statistics.error_propagation import (
     released_std,
     std_as_given,
 )
-from dynident.statistics.identifiability import find_practically_unidentifiable, identifiability
+from dynident.statistics.identifiability import find_practically_unidentifiable, identifiability, typical_values
 from dynident.statistics.quantisation import QuantisedNoise, Quantiser
 from dynident.statistics.residual_tests import CONFIDENCE, ResidualTest, whiteness
 from dynident.statistics.uncertainty import Uncertainty, check_level, index_of
@@ -314,16 +316,8 @@ def covariance_from(problem: Problem, linearization: ResidualJacobian, active: M
     sensitivity = JacobianQR.of(linearization.blocks, scales, linearization.rows.experiment, values)
     fit = estimator_gain(sensitivity, free, smallest)
     released = {name: estimator_gain(sensitivity, sorted([*free, names.index(name)]), smallest) for name in active}
-    failed = _not_white(problem, linearization)
-    fitted = fit.fitted_subspace(sensitivity.basis)
-    failed = [] if noise_free(linearization, simulation_error if noise_estimated else NOISE_FREE) else failed
-    errors = noise_model_of(problem, linearization, scales, fitted, noise_estimated, quantisers or {},
-                            with_colour=bool(failed or quantisers) or not on_demand)
-    factors: dict[str, tuple[np.ndarray, float, float]] = {}
-    if not noise_estimated and not failed and not robust:
-        factors = given_noise_factors(problem, linearization, errors.one_minus_leverage)
-        errors = errors.with_factors(factors)
-    errors = errors.with_simulation_error(simulation_error)
+    errors, factors, failed = _error_model(problem, linearization, scales, fit.fitted_subspace(sensitivity.basis),
+                                           noise_estimated, quantisers or {}, on_demand, robust, simulation_error)
     score_covariances = {"plain": sensitivity.covariance(errors.variance)}
     corrected_dof = None
     if errors.noise is not None:
@@ -352,6 +346,22 @@ def covariance_from(problem: Problem, linearization: ResidualJacobian, active: M
                           simulation_error=simulation_error)
                   if errors.noise is None and errors.enough and not failed else None))
     return replace(covariance, practically_unidentifiable=find_practically_unidentifiable(problem, covariance))
+
+
+def _error_model(problem: Problem, linearization: ResidualJacobian, scales: np.ndarray, fitted: BlockRows,
+                 noise_estimated: bool, quantisers: Mapping[tuple[int, int], Quantiser], on_demand: bool, robust: bool,
+                 simulation_error: float) -> tuple[NoiseModel, dict[str, tuple[np.ndarray, float, float]], list[ResidualTest]]:
+    """The noise of the residuals, by output the factor on a given std where white residuals show another, and the
+    series that are not white; arguments as those of `covariance_from`."""
+    clean = noise_free(linearization, simulation_error if noise_estimated else NOISE_FREE)
+    failed = [] if clean else _not_white(problem, linearization)
+    errors = noise_model_of(problem, linearization, scales, fitted, noise_estimated, quantisers,
+                            with_colour=bool(failed or quantisers) or not on_demand)
+    factors: dict[str, tuple[np.ndarray, float, float]] = {}
+    if not noise_estimated and not failed and not robust:
+        factors = given_noise_factors(problem, linearization, errors.one_minus_leverage)
+        errors = errors.with_factors(factors)
+    return errors.with_simulation_error(simulation_error), factors, failed
 
 
 def _undetermined(problem: Problem, values: np.ndarray, free: list[int], scales: np.ndarray, sensitivity: JacobianQR,
@@ -404,10 +414,3 @@ def _which(problem: Problem, failed: list[ResidualTest], noise: ColouredNoise | 
 def _label(problem: Problem, series: Series) -> str:
     output = problem.model.outputs[series.output]
     return f"{output} in {problem.experiments[series.experiment].name}" if len(problem.experiments) > 1 else output
-
-
-def typical_values(problem: Problem, values: np.ndarray) -> np.ndarray:
-    """(unknowns,) the user's scale, or the larger of start and value; NaN where neither tells a magnitude."""
-    sizes = [u.scale if u.scale is not None else (max(abs(u.start), abs(v)) if u.start else np.nan)
-             for u, v in zip(problem.unknowns, values, strict=True)]
-    return np.array(sizes, float)

@@ -9,9 +9,8 @@ import numpy as np
 from dynident.linalg.finite_problem import ResidualJacobian
 from dynident.problem.experiment import Experiment
 from dynident.problem.problem import Problem, Unknown, given_std
-from dynident.statistics.covariance import typical_values
 from dynident.statistics.diagnostic import SEVERITIES, Check, Diagnostic, DiagnosticCode
-from dynident.statistics.identifiability import CollinearGroup, Identifiability, identifiability
+from dynident.statistics.identifiability import CollinearGroup, Identifiability, identifiability, typical_values
 from dynident.statistics.identifiable_combinations import NOT_SHOWN
 from dynident.statistics.quantisation import quantisation_step
 from dynident.tolerances import SINGULAR_VALUE

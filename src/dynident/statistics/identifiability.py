@@ -253,3 +253,10 @@ def find_practically_unidentifiable(problem: Problem, covariance: Covariance) ->
         if wide or far:
             found.append(u.name)
     return tuple(found)
+
+
+def typical_values(problem: Problem, values: np.ndarray) -> np.ndarray:
+    """(unknowns,) the user's scale, or the larger of start and value; NaN where neither tells a magnitude."""
+    sizes = [u.scale if u.scale is not None else (max(abs(u.start), abs(v)) if u.start else np.nan)
+             for u, v in zip(problem.unknowns, values, strict=True)]
+    return np.array(sizes, float)

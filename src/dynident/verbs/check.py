@@ -22,10 +22,9 @@ from dynident.problem.problem import Problem
 from dynident.robots.model import RobotModel
 from dynident.solvers.safeguards import WAYS_OUT
 from dynident.statistics.active_bounds import ActiveConstraints
-from dynident.statistics.covariance import typical_values
 from dynident.statistics.diagnostic import SEVERITIES, Check, Diagnostic, DiagnosticCode
 from dynident.statistics.diagnostics import diagnose
-from dynident.statistics.identifiability import identifiability
+from dynident.statistics.identifiability import identifiability, typical_values
 from dynident.tolerances import CONSTRAINT_CHECK, NULL_SPACE_COMPONENT, SINGULAR_VALUE
 from dynident.transcription.parameter_constraints import parameter_constraints
 from dynident.transcription.transcribed_problem import SimulatedProblem
