@@ -138,6 +138,7 @@ def stop(_: object) -> None:
 BOX = di.Parameter("k", 1, 0.1, 3)
 EXAMPLES: dict[StatusCode, Callable[[], Status]] = {
     StatusCode.CONVERGED: lambda: ended(decay(), di.single_shooting()),
+    StatusCode.CONVERGED_IDENTIFIABLE: lambda: ended(decay(di.Parameter("k", 0.5), di.Parameter("c", 1.0), rate="-k*x*tanh(c)"), di.least_squares()),
     StatusCode.CONVERGED_PERTURBED_START: lambda: ended(decay(di.Parameter("a", 0.0), rate="-a**2*x"), di.single_shooting()),
     StatusCode.SIMULATION_NOISE: lambda: ended(decay(y=np.where(T > 0, 0.0, 1.0)), di.single_shooting()),
     StatusCode.FILTERED: lambda: ended(decay(), di.kalman()),

@@ -91,3 +91,28 @@ def test_without_a_band_of_the_errors_none_is_drawn(estimate):
     records = tuple(replace(r, error_std=np.full_like(r.error_std, np.nan)) for r in estimate.smoothed.records)
     assert "95 %" not in str(states.model_errors(replace(estimate, smoothed=replace(
         estimate.smoothed, records=records, drifting=()))))
+
+
+def with_units(method):
+    model = di.EquationModel(states={"x": "-k*x"}, units={"x": "m", "k": "1/s"})
+    time = np.linspace(0, 5, 51)
+    noisy = np.exp(-time) + 0.01 * np.random.default_rng(0).standard_normal(51)
+    run = di.Experiment(time, outputs={"x": noisy}, noise={"x": di.Gaussian(0.01)}, units={"time": "s", "x": "m"})
+    return di.identify(di.Problem(model, [run], [di.Parameter("k", 0.8, unit="1/s")]), method, progress=False)
+
+
+def test_charts_of_a_filter_say_the_units_of_time_and_parameters():
+    estimate = with_units(di.kalman())
+    chart = states.filter_chart(estimate.filtered.records[0], estimate.filtered, states.units_of(estimate)[0])
+    assert chart.across == "time (s)" and chart.panels[0].unit == "1/s"
+
+
+def test_charts_of_model_errors_say_the_unit_of_a_rate():
+    estimate = with_units(di.boundary_value(process_noise={"x": 0.1}))
+    chart = states.error_chart(estimate.smoothed.records[0], estimate.smoothed, states.units_of(estimate)[0])
+    assert chart.across == "time (s)" and chart.panels[0].unit == "m/s"
+
+
+def test_the_name_that_was_given_heads_the_page(tmp_path, estimate):
+    page = di.report.html(estimate, tmp_path / "page.html", name="Test rig 7").read_text()
+    assert "<h1>Test rig 7</h1>" in page

@@ -103,7 +103,7 @@ def html(estimate: Estimate, path: str | Path, validations: Sequence[Any] = (), 
     parts = [HtmlPart(section.anchor, section.title, body, section.folded) for section, body in bodies if body is not None]
     model = str(estimate.problem.model.definition().get("name") or "")
     records, asked = _records(estimate), extent(estimate)
-    heading = model or name or records
+    heading = name or model or records
     word, sentence = convergence(estimate)
     failed = "" if estimate.converged else f"{word}: "
     page = HtmlPage(title=f"{failed}{heading}", over=f"Estimate by {method_name(estimate)}", heading=heading,

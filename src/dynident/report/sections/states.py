@@ -69,13 +69,12 @@ drawn. A pattern shows where the model is wrong, and often what it lacks.
 def unmeasured_states(estimate: Estimate) -> Markup | None:
     if estimate.smoothed is None:
         return None
-    units = estimate.problem.model.definition().get("units", {})
     records = []
-    for record, experiment, trajectory in zip(estimate.smoothed.records, estimate.problem.experiments, estimate.trajectories,
-                                              strict=True):
+    for record, experiment, trajectory, units in zip(estimate.smoothed.records, estimate.problem.experiments,
+                                                     estimate.trajectories, units_of(estimate), strict=True):
         panels = [course(record, name, units.get(name, ""), STATE_HEIGHT) for name in _unmeasured(experiment, trajectory)]
         if panels:
-            across = with_unit("time", experiment.units.get("time", ""))
+            across = with_unit("time", units.get("time", ""))
             records.append({"name": record.experiment, "chart": drawn(
                 Chart(panels, across, f"{record.experiment}: smoothed states over time", zoom=True))})
     sized = any(np.isfinite(record.std).any() for record in estimate.smoothed.records)
@@ -104,11 +103,10 @@ def filtering(estimate: Estimate) -> Markup | None:
     filtered = estimate.filtered
     if filtered is None:
         return None
-    units = {u.quantity: u.unit for u in estimate.problem.unknowns if not u.initial}
     verdict = ("The innovations are as the filter foresaw them: its intervals can be relied on." if filtered.consistent
                else "The innovations are not as the filter foresaw them: its intervals cannot be relied on.")
-    records = [{"name": record.experiment, "chart": drawn(_filter_chart(record, filtered, units))}
-               for record in filtered.records]
+    records = [{"name": record.experiment, "chart": drawn(filter_chart(record, filtered, units))}
+               for record, units in zip(filtered.records, units_of(estimate), strict=True)]
     return filled(FILTERING_TEMPLATE, verdict=verdict, tests=filtered.tests, records=records, per=filtered.process_noise_unit,
                   levels=_levels(filtered))
 
@@ -119,7 +117,15 @@ def _levels(filtered: FilterResult) -> list[dict[str, str]]:
             for name, std in filtered.initial_std.items()]
 
 
-def _filter_chart(record: FilterRecord, filtered: FilterResult, units: dict[str, str]) -> Chart:
+def units_of(estimate: Estimate) -> list[dict[str, str]]:
+    """By experiment: the units of states, parameters and time."""
+    model = estimate.problem.model.units
+    parameters = {u.quantity: u.unit for u in estimate.problem.unknowns if u.unit}
+    return [{**model, **parameters, **experiment.units} for experiment in estimate.problem.experiments]
+
+
+def filter_chart(record: FilterRecord, filtered: FilterResult, units: dict[str, str]) -> Chart:
+    """The parameters as the filter learns them, and the size of its innovations."""
     panels = []
     for name in filtered.parameters:
         i = record.names.index(name)
@@ -131,8 +137,8 @@ def _filter_chart(record: FilterRecord, filtered: FilterResult, units: dict[str,
     if size.size:
         panels.append(Panel("squared innovations over their variance", [
             curve(middle, size, "innovations", "residual", legend=False)], NIS_HEIGHT, log=True))
-    return Chart(panels, "time", f"{record.experiment}: estimated parameters over time, and the size of the innovations",
-                 zoom=True)
+    return Chart(panels, with_unit("time", units.get("time", "")),
+                 f"{record.experiment}: estimated parameters over time, and the size of the innovations", zoom=True)
 
 
 def _averaged(record: FilterRecord) -> tuple[np.ndarray, np.ndarray]:
@@ -155,9 +161,8 @@ def model_errors(estimate: Estimate) -> Markup | None:
     smoothed = estimate.smoothed
     if smoothed is None or not smoothed.weights:
         return None
-    units = {u.quantity: u.unit for u in estimate.problem.unknowns}
     records = [{"name": record.experiment, "chart": drawn(error_chart(record, smoothed, units))}
-               for record in smoothed.records]
+               for record, units in zip(smoothed.records, units_of(estimate), strict=True)]
     shares = [{"name": name, "noise": format_number(smoothed.weights[name] ** -0.5), "cost": format_number(cost)}
               for name, cost in smoothed.share_of_cost().items()]
     sized = any(np.isfinite(record.error_std).any() for record in smoothed.records)
@@ -166,15 +171,16 @@ def model_errors(estimate: Estimate) -> Markup | None:
 
 def error_chart(record: SmootherRecord, smoothed: SmootherResult, units: dict[str, str]) -> Chart:
     """What each rate lacks over time, with the band that its process noise gives, and the parameters that drift."""
-    panels = []
+    panels, time = [], units.get("time", "")
     for i, name in enumerate(record.names):
         if name in smoothed.weights:
+            rate = f"{units[name]}/{time}" if units.get(name) and time else ""
             reach = TWO_SIDED_95 * record.error_std[:, i]
             panels.append(Panel(f"what the rate of {name} lacks", [
                 *shaded(record.time, -reach, reach, "95 %"),
-                curve(record.time, record.model_error[:, i], name, "residual", legend=False)], ERROR_HEIGHT))
+                curve(record.time, record.model_error[:, i], name, "residual", legend=False)], ERROR_HEIGHT, rate))
     panels += [course(record, name, units.get(name, ""), ERROR_HEIGHT) for name in smoothed.drifting]
-    return Chart(panels, "time", f"{record.experiment}: errors of the model over time", zoom=True)
+    return Chart(panels, with_unit("time", time), f"{record.experiment}: errors of the model over time", zoom=True)
 
 
 MODEL_ERRORS = Section("model-errors", "Where the model is wrong", model_errors)
