@@ -1,7 +1,8 @@
 """Curve starts: of many places, the best to begin from, for models without states, whose simulations cost next to nothing.
 
 What a curve is linear in, amplitudes and offsets, need not be guessed: at given rates, periods and places it follows from
-linear least squares (variable projection; Golub and Pereyra 1973). So a few hundred places in the others alone are looked at.
+linear least squares (separable least squares, variable projection; Golub and Pereyra 1973). So a few hundred places in the
+others alone are looked at.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The trapezoidal rule is that of the real robot in the direct-methods paper. The middle of a Hermite-Simpson step lies on the
 cubic through its ends. Gauss-Legendre is collocation of the highest order and keeps quadratic invariants; Radau IIA ends at
-the step's end and damps what is infinitely stiff.
+the step's end (stiffly accurate) and damps what is infinitely stiff (L-stable; the others are A-stable).
 """
 
 from __future__ import annotations

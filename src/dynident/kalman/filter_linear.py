@@ -111,7 +111,7 @@ def update_with_measurements(form: CovarianceForm, x: np.ndarray, P: np.ndarray,
                              ) -> MeasurementUpdate:
     """All measurements of one sample, one after another; they are linear in x around `at`, y = output + H (x - at) + error.
 
-    `used` says which are used, as the gate said before; None asks the gate (0: there is none).
+    `used` says which are used, as the gate said before; None asks the gate, a Mahalanobis distance (0: there is none).
     """
     decided = np.zeros(len(y)) if used is None else used
     whitened, loglik = np.full(len(y), np.nan), 0.0

@@ -26,7 +26,7 @@ Interval = tuple[np.ndarray, np.ndarray]  # lower and upper ends
 
 @dataclass(frozen=True, eq=False)
 class QuadraticStep:
-    """The step, and the multipliers of constraints and bounds: B d + g + A' multipliers + bound_multipliers = 0."""
+    """The step, and the Lagrange multipliers of constraints and bounds: B d + g + A' multipliers + bound_multipliers = 0."""
 
     step: np.ndarray
     multipliers: np.ndarray

@@ -82,7 +82,7 @@ def linearize_constraints(constraints: ParameterConstraints, at: np.ndarray, uni
 
 @dataclass(frozen=True)
 class Regularization:
-    """How a direction is held back: by how much at least, to begin with, once it is needed, and at the most."""
+    """Tikhonov regularization of a direction: how much at least, to begin with, once it is needed, and at the most."""
 
     least: float
     initial: float

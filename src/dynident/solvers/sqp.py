@@ -198,7 +198,7 @@ class SqpProblem:
         return float(np.clip(-length * fall / (2 * over), 0.1, 0.5)) if over > 0 else 0.5
 
     def _corrected(self, state: SqpState, step: np.ndarray, constraints: np.ndarray, enough: float) -> np.ndarray | None:
-        """Second-order correction: the step whose linearised constraints make up for what the full step missed."""
+        """Second-order correction (against the Maratos effect): makes up for what the full step missed."""
         blocks, damping = self._model(state)
         shift = constraints - self._times(state.at.jacobian, step)
         answer = self._direction(state, self.quadratic.assembled(blocks, damping), shift)
