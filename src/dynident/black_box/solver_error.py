@@ -92,8 +92,8 @@ def _by_visible_solver(point: _SolutionPoint, transcription: BlackBoxTranscripti
     problem = transcription.problem.replace(model=other.model)
     again = replace(transcription, problem=problem, cache=EvaluationCache(problem, other, transcription.cache.executor))
     return SolverError(again.with_start(point.values), (
-        f"The solver inside of the FMU's Co-Simulation errs by up to {moved:.2g} standard errors, which no tolerance mends: the "
-        "fit was repeated by Model Exchange, which the FMU offers too. A tolerance of your own keeps it at Co-Simulation.",))
+        f"The solver inside of the FMU's Co-Simulation errs by up to {moved:.2g} standard errors, which no tolerance mends: "
+        "the fit was repeated by Model Exchange, which the FMU offers too. A tolerance of yours keeps it at Co-Simulation.",))
 
 
 @dataclass(frozen=True, eq=False)
