@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,7 +19,9 @@ from dynident.codegen.compiler import compiler
 from dynident.demo import copy_to
 
 BEGIN = """
+import signal
 import sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets what it starts in the background ignore Ctrl-C
 from dynident.__main__ import main
 print("loaded", flush=True)
 sys.argv = ["dynident", *sys.argv[1:]]
@@ -30,6 +33,7 @@ COMMANDS = {"check": ["check", "servo.toml"], "fit": ["fit", "servo.toml", "--ou
             "design": ["design", "design.toml", "--at-start", "--out", "plan"],
             "fleet": ["fleet", "fleet.toml", "--out", "fleet"],
             "fmu": ["fit", "fmu.toml", "--allow-code", "--out", "fmu"]}
+PROGRESS = re.compile(r"(.*  )?iteration +\d+  cost |start \d+ of \d+  |records: \d+ of \d+ done  ")  # said before the signal
 DESIGN = '\n[design]\nsignal = "piecewise_linear"\nconstraints = ["abs(u) <= 1"]\n'
 FLEET = """[fleet]
 records = "record_*.csv"
@@ -95,9 +99,9 @@ class Ending:
     @property
     def clean(self) -> bool:
         """Done before the signal came, or one line and 130; nothing left behind."""
-        torn = "Traceback" in self.complaints or "Exception ignored" in self.complaints
-        said = any("Stopped" in line or "interrupted" in line.lower() for line in self.complaints.splitlines())
-        return not (torn or self.processes or self.folders) and (self.code == 0 or (self.code == 130 and said))
+        lines = [line for line in self.complaints.splitlines() if line.strip() and not PROGRESS.match(line)]
+        said = len(lines) == 1 and ("Stopped" in lines[0] or "interrupted" in lines[0].lower())
+        return not (self.processes or self.folders) and ((self.code == 0 and not lines) or (self.code == 130 and said))
 
 
 def interrupted(folder: Path, words: list[str], wait: float) -> Ending:

@@ -57,14 +57,28 @@ def test_a_tolerance_that_is_tight_enough_is_not_spoken_of():
     assert quiet.converged and not any("toleranc" in note or "By Model Exchange" in note for note in quiet.notes)
 
 
-def test_a_hidden_solver_of_fixed_steps_is_found_out_by_model_exchange():
-    """Euler with 0.1 s inside makes 0.952 of a decay of 1."""
+def decay_by_euler(**options):
+    """A decay of 1 by an FMU with Euler's steps of 0.1 s inside, which alone makes 0.952 of it."""
     t = np.arange(0, 3.001, 0.1)
     y = np.exp(-t) + 2e-3 * np.random.default_rng(11).normal(size=t.size)
-    model = di.FmuModel(reference_fmu(made.DAHLQUIST, 2), kind="co_simulation")
+    model = di.FmuModel(reference_fmu(made.DAHLQUIST, 2), **options)
     problem = di.Problem(model, [di.Experiment(t, {}, {"x": y}, {"x": di.Gaussian(2e-3)})], [di.Parameter("k", start=0.5)])
-    found = di.identify(problem, progress=False)
-    assert any("the solver inside of its Co-Simulation errs by that much" in note for note in found.notes)
+    return di.identify(problem, di.least_squares(), progress=False)
+
+
+def test_what_no_tolerance_mends_is_fitted_by_model_exchange():
+    """Residuals and whatever else is asked of the result later are those of Model Exchange too."""
+    ours, inside = (decay_by_euler(kind=kind) for kind in ("model_exchange", "co_simulation"))
+    assert inside.converged and abs(inside.values["k"] - ours.values["k"]) < 0.1 * ours.uncertainty.std("k")
+    assert any("the fit was repeated by Model Exchange" in note for note in inside.notes)
+    assert inside.problem.model.kind == "model_exchange"
+    assert np.allclose(inside.residuals[0]["x"], ours.residuals[0]["x"], atol=2e-4)  # a tenth of the noise
+
+
+def test_a_given_tolerance_keeps_a_hidden_solver_of_fixed_steps_and_it_is_found_out():
+    kept = decay_by_euler(kind="co_simulation", tolerance=1e-6)
+    assert kept.problem.model.kind == "co_simulation" and abs(kept.values["k"] - 0.952) < 4 * kept.uncertainty.std("k")
+    assert any("the solver inside of its Co-Simulation errs by that much" in note for note in kept.notes)
 
 
 def test_halved_steps_do_not_chase_the_noise_of_a_solver_inside():

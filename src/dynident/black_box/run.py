@@ -17,6 +17,7 @@ from dynident.linalg.finite_problem import Variables
 from dynident.methods import noise_estimation
 from dynident.methods.dead_time_scan import past_note, scan_dead_times
 from dynident.methods.direct_estimate import fit
+from dynident.status import StatusCode
 from dynident.transcription.objective import Objective
 
 FAILED_COST = 1e6  # times the cost at the start: what a failed simulation counts in the global search
@@ -49,9 +50,11 @@ def run(given: BlackBoxTranscription, report: Callable[..., object]) -> BlackBox
 
 def refit_by_tighter_solver(transcription: BlackBoxTranscription, estimate: Estimate, report: Callable[..., object]
                             ) -> tuple[BlackBoxTranscription, Estimate, tuple[str, ...]]:
-    """Until a tenth of the tolerance of a solver inside no longer matters; how often, and what is left, the notes say."""
+    """Until the error of a solver inside no longer matters; how often, and what is left, the notes say."""
     notes: tuple[str, ...] = ()
-    for _ in range(MAX_REFITS if estimate.converged else 0):
+    for _ in range(MAX_REFITS):
+        if not estimate.converged and estimate.status.code != StatusCode.NO_PROGRESS:
+            break
         found = check_solver(transcription, estimate)
         notes += found.notes
         if found.again is None:

@@ -3,7 +3,7 @@
 At the solution the outputs are simulated once more with a tenth of the tolerance. What changes there is fitted by the
 derivatives at hand: that is how far the estimate would move. Where it is too far, the tolerance is tightened until the next
 tenth does nothing any more, and the fit goes on from where it is. Where the model can be integrated by us too, the same is
-asked of that.
+asked of that, and what no tolerance mends (fixed steps inside) is mended so: the fit goes on by our integrator.
 """
 
 from __future__ import annotations
@@ -36,14 +36,18 @@ class SolverError:
 
 
 def check_solver(transcription: BlackBoxTranscription, estimate: Estimate) -> SolverError:
-    """At a converged estimate; a tolerance that the user gave is judged and kept."""
+    """At an estimate that converged, or that no step lowers any more, which may be the solver's fault as well; a tolerance
+    that the user gave is judged and kept."""
     simulator = transcription.cache.simulator
     if not simulator.hidden_solver or estimate.counts.get("interrupted"):
         return SolverError()
     try:
         point = _SolutionPoint.of(transcription, estimate)
-        found = _tightened(point, transcription)
-        return found if found.again is not None else replace(found, notes=(*found.notes, *_by_visible_solver(point)))
+        found = _tightened(point, transcription) if estimate.converged else SolverError()
+        if found.again is not None:
+            return found
+        other = _by_visible_solver(point, transcription)
+        return replace(other, notes=(*found.notes, *other.notes))
     except DynidentError:  # where nothing more can be simulated, nothing more can be said
         return SolverError()
 
@@ -70,17 +74,26 @@ def _tightened(point: _SolutionPoint, transcription: BlackBoxTranscription) -> S
     return SolverError(replace(transcription, cache=cache).with_start(point.values), (note,))
 
 
-def _by_visible_solver(point: _SolutionPoint) -> tuple[str, ...]:
-    """What the same model by an integrator of ours says."""
-    other = point.finite.cache.simulator.with_visible_solver()
+def _by_visible_solver(point: _SolutionPoint, transcription: BlackBoxTranscription) -> SolverError:
+    """What the same model by an integrator of ours says; where that is something else, the fit goes on by it."""
+    used = transcription.cache.simulator
+    other = used.with_visible_solver()
     if other is None:
-        return ()
+        return SolverError()
     coarse, fine = (point.simulate(other, substeps) for substeps in VISIBLE_SUBSTEPS)
     moved = point.shift(point.base, fine)
     if point.shift(coarse, fine) > SOLVER_ERROR_HARMLESS / 2 or moved <= SOLVER_ERROR_HARMLESS:
-        return ()
-    return (f"By Model Exchange, which the FMU offers too, the estimate would lie up to {moved:.2g} standard errors elsewhere: "
-            "the solver inside of its Co-Simulation errs by that much. Use kind=\"model_exchange\".",)
+        return SolverError()
+    if used.keeps_tolerance:
+        return SolverError(notes=(
+            f"By Model Exchange, which the FMU offers too, the estimate would lie up to {moved:.2g} standard errors elsewhere: "
+            "the solver inside of its Co-Simulation errs by that much. Leave the tolerance out, or use "
+            "kind=\"model_exchange\".",))
+    problem = transcription.problem.replace(model=other.model)
+    again = replace(transcription, problem=problem, cache=EvaluationCache(problem, other, transcription.cache.executor))
+    return SolverError(again.with_start(point.values), (
+        f"The solver inside of the FMU's Co-Simulation errs by up to {moved:.2g} standard errors, which no tolerance mends: "
+        "the fit was repeated by Model Exchange, which the FMU offers too. A tolerance of yours keeps it at Co-Simulation.",))
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,6 +39,11 @@ class Simulator(Protocol):
     """Raises SimulationDiverged where there is no result. Travels to other processes, where it is opened once."""
 
     @property
+    def model(self) -> Model:
+        """What it simulates."""
+        ...
+
+    @property
     def integrator(self) -> str:
         """What integrates, by name."""
         ...
