@@ -7,7 +7,7 @@ with states of their own lose next to nothing: a handful of unknowns for hundred
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -24,16 +24,8 @@ from dynident.transcription.shooting import SAMPLES_PER_SEGMENT, Shooting
 STUCK = (StatusCode.NO_PROGRESS, StatusCode.ITERATION_LIMIT, StatusCode.WANDERING)
 
 
-@dataclass(frozen=True)
-class CutRecords:
-    """A problem whose unstable records begin several times, and the sentence that says so."""
-
-    problem: Problem
-    note: str
-
-
-def cut_unstable_records(shooting: Shooting) -> CutRecords | None:
-    """Along a record that is unstable: pieces over which a difference between two states grows modestly, by the start values.
+def cut_unstable_records(shooting: Shooting) -> tuple[Problem, str] | None:
+    """Along a record that is unstable: pieces over which a difference between two states grows modestly, and a sentence on it.
 
     None where no record is, or where it cannot be cut: states that are not measured, first states or parameters of which
     something is said record by record, models with dead times or modes, outputs that went through a filter.
@@ -52,10 +44,11 @@ def cut_unstable_records(shooting: Shooting) -> CutRecords | None:
         count = min(count, max(1, experiment.samples // (2 * SAMPLES_PER_SEGMENT)))
         experiments += pieces(experiment, count) if count > 1 else [experiment]
         if count > 1:
-            said.append(f"'{experiment.name}' was cut into {count} records of {float(np.ptp(experiment.time)) / count:.2g} s with first "
+            each = float(np.ptp(experiment.time)) / count
+            said.append(f"'{experiment.name}' was cut into {count} records of {each:.2g} s with first "
                         f"states of their own: the model is unstable along it, a difference between two states grows "
                         f"{math.exp(growth):.0e}-fold.")
-    return CutRecords(problem.replace(experiments=experiments), " ".join(said)) if said else None
+    return (problem.replace(experiments=experiments), " ".join(said)) if said else None
 
 
 def _may_be_cut(problem: Problem) -> bool:

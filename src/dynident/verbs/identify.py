@@ -81,8 +81,9 @@ def _in_pieces(problem: Problem, method: DirectMethod, stopped: Estimate, execut
     cut = cut_unstable_records(method.transcribe_by_shooting(problem, stopped.counts["substeps"], initial_noise_std(problem)))
     if cut is None:
         return stopped
-    estimate = method.identify(cut.problem, executor, tell)
-    return replace(estimate, notes=(cut.note, *estimate.notes))
+    in_pieces, note = cut
+    estimate = method.identify(in_pieces, executor, tell)
+    return replace(estimate, notes=(note, *estimate.notes))
 
 
 def _for_robots(problem: Problem, method: Method | str | Mapping[str, Any] | None
