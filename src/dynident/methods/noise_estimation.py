@@ -12,11 +12,10 @@ from dynident.problem.experiment import Experiment
 from dynident.problem.noise import Bounded, Gaussian, Noise
 from dynident.problem.problem import Problem, given_std
 from dynident.statistics.residual_statistics import NORMAL_MEDIAN
-from dynident.tolerances import RESIDUAL_ROUNDING
+from dynident.tolerances import NOISE_MIXING_RANK, RESIDUAL_ROUNDING
 
 PLAIN_ROUNDS = 4  # of weights, before they are called slow
 MIXED_ROUNDS = 5  # the last ones, that are mixed
-MIXING_RANK = 1e-3  # of the largest difference between rounds; smaller ones are what the solves left
 LONGEST_MIX = 1.0  # of a logarithm: beyond what was found
 FIRST_NOISE_FRACTION = 0.01  # of the signal's spread: a first weight, replaced by what the residuals say
 
@@ -80,7 +79,7 @@ def extrapolated_noise_std(tried: Sequence[tuple[Mapping[str, float], Mapping[st
         return found
     used, answered = (np.log([[pair[k][name] for name in found] for pair in tried[-MIXED_ROUNDS:]]) for k in (0, 1))
     missed = answered - used
-    share = np.linalg.lstsq(np.diff(missed, axis=0).T, missed[-1], rcond=MIXING_RANK)[0]
+    share = np.linalg.lstsq(np.diff(missed, axis=0).T, missed[-1], rcond=NOISE_MIXING_RANK)[0]
     moved = np.clip(-share @ np.diff(answered, axis=0), -LONGEST_MIX, LONGEST_MIX)
     return {name: float(np.exp(level)) for name, level in zip(found, answered[-1] + moved, strict=True)}
 
