@@ -25,6 +25,7 @@ RELAXED_STEP_TOLERANCE = 0.1  # standard errors; for a start from decoupled segm
 REFIT_STEP_TOLERANCE = 1e-3  # standard errors; for refits to resampled data, whose scatter is one standard error (bootstrap)
 PROFILE_STEP_TOLERANCE = 3e-3  # standard errors; for refits along a profile: the rise of the cost is then right to 1e-5
 NOISE_STD_TOLERANCE = 1e-3  # relative; a change of an estimated noise std below it moves no weight that matters
+NOISE_MIXING_RANK = 1e-3  # of the largest difference between rounds of noise levels; smaller ones are what the solves left
 NOISE_MODEL_TOLERANCE = 1e-3  # change of a logarithm of variance and of reflection coefficients; no interval shows less
 LONGEST_LOG_STEP = 4.6  # a hundredfold: further a logarithm does not go in one step, since no derivative holds over decades
 UNBOUNDED_STEP = 1e4  # typical sizes; only what the data do not see asks for an undamped step of this length

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import dynident as di
-from dynident.methods.direct_loop import log_growth
+from dynident.methods.noise_estimation import extrapolated_noise_std
+from dynident.methods.unstable_records import log_growth, pieces
 from dynident.status import StatusCode
 
 
@@ -22,15 +23,40 @@ def upright(seconds):
     return di.Problem(model, [run], [di.Parameter("g", 9.0), di.Parameter("c", 0.8)])
 
 
-def test_an_unstable_record_is_named_and_cutting_it_helps():
+def test_an_unstable_record_is_cut_and_fitted_in_pieces():
     problem = upright(20.0)
-    with pytest.raises(di.NotConverged, match=r"unstable along 'upright'.*Cut it by Experiment\.window") as stopped:
-        di.identify(problem, di.multiple_shooting(), progress=False)
-    assert stopped.value.estimate.status.code is StatusCode.UNSTABLE_RECORD
-    run = problem.experiments[0]
-    pieces = [run.window(t, t + 2.0).with_name(f"from {t:g} s") for t in np.arange(0, 20, 2.0)]
-    found = di.identify(problem.replace(experiments=pieces), di.multiple_shooting(), progress=False)
+    found = di.identify(problem, di.multiple_shooting(), progress=False)
     assert found.values["g"] == pytest.approx(9.81, rel=0.02) and found.values["c"] == pytest.approx(1.0, rel=0.1)
+    assert len(found.problem.experiments) > 5 and "unstable along it" in found.notes[0]
+
+
+def test_an_unstable_record_that_may_not_be_cut_is_named():
+    problem = upright(20.0)
+    said = problem.replace(parameters=[*problem.parameters, di.InitialState("q", start=0.0)])
+    with pytest.raises(di.NotConverged, match=r"unstable along 'upright'.*Cut it by Experiment\.window") as stopped:
+        di.identify(said, di.multiple_shooting(), progress=False)
+    assert stopped.value.estimate.status.code is StatusCode.UNSTABLE_RECORD
+
+
+def test_pieces_hold_each_sample_once():
+    run = upright(3.0).experiments[0]
+    parts = pieces(run, 4)
+    assert np.array_equal(np.concatenate([part.time for part in parts]), run.time)
+    assert len({part.name for part in parts}) == 4
+
+
+def test_slow_rounds_of_weights_are_extrapolated():
+    def answer(level):  # a linear map with factors of 0.9 and 0.3 towards (-1, 2)
+        return np.array([-1.0, 2.0]) + np.array([[0.6, 0.3], [0.3, 0.6]]) @ (level - [-1.0, 2.0])
+
+    tried, level = [], np.zeros(2)
+    for _ in range(8):
+        found = answer(level)
+        tried.append(tuple(dict(zip("ab", np.exp(each), strict=True)) for each in (level, found)))
+        if len(tried) < 4:
+            assert extrapolated_noise_std(tried) == tried[-1][1]
+        level = np.log(list(extrapolated_noise_std(tried).values()))
+    assert np.allclose(level, [-1.0, 2.0], atol=1e-6)  # plain rounds would be 0.9**8 = 0.4 of the way off
 
 
 def test_growth_is_that_of_the_product():

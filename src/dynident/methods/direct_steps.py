@@ -12,7 +12,7 @@ import numpy as np
 from dynident.errors import ProblemError, SimulationDiverged
 from dynident.integrators.scheme import Adaptive, AnyIntegrator
 from dynident.linalg.finite_problem import FiniteProblem, Variables
-from dynident.methods.noise_estimation import estimate_noise_std, initial_noise_std
+from dynident.methods.noise_estimation import estimate_noise_std, extrapolated_noise_std, initial_noise_std
 from dynident.methods.outer_loop import Listener, RunLog, run_solver
 from dynident.methods.relaxed_start import relaxed_start
 from dynident.methods.start_diagnosis import in_words, singular_states
@@ -26,6 +26,7 @@ from dynident.solvers.safeguards import (
     perturbed_points,
     reject_piecewise_constant,
     reject_unbounded_minimum,
+    sizes_seen,
     stationary_unknowns,
 )
 from dynident.solvers.solver_result import Solver, SolverResult
@@ -36,7 +37,7 @@ from dynident.tolerances import ALIAS_CHANGE, FAR_FROM_START, NOISE_STD_TOLERANC
 from dynident.transcription.transcribed_problem import SimulatedProblem, TranscribedProblem
 
 FINER = 4  # times the steps, with which a point that fits is asked again
-MAX_ROUNDS = 12  # of weights and steps; each is a warm start
+MAX_ROUNDS = 24  # of weights and steps; each is a warm start
 AT_START, REACHED = "At the start values", "At the values reached so far"
 
 
@@ -126,6 +127,7 @@ class OuterState:
     solved: Solved | None = None  # by the last solve
     simulated: tuple[SimulatedProblem, Variables] | None = None  # its result by shooting
     best: Solved | None = None  # to end with whenever it has to
+    noise_rounds: tuple[tuple[Mapping[str, float], Mapping[str, float]], ...] = ()  # used, and found with them
     rounds: int = 0
     changed: bool = False  # weights or steps, so that another round follows
     substeps_known: bool = False  # they were found before the first round
@@ -264,8 +266,8 @@ def _went_astray(setup: DirectSetup, state: OuterState, result: SolverResult) ->
     """Lost, neither by the user nor for want of iterations, or far away: another start may do better."""
     assert state.start is not None
     if result.interrupted or result.converged:
-        gone = np.abs(result.point.unknowns - state.start.unknowns) / state.finite.coordinates.scale  # NaN without a scale
-        return not result.interrupted and bool(np.any(gone > FAR_FROM_START))
+        gone = np.abs(result.point.unknowns - state.start.unknowns) / sizes_seen(state.finite, result)
+        return not result.interrupted and bool(np.any(gone > FAR_FROM_START))  # NaN without a size
     return len(result.history) <= setup.method.max_iterations
 
 
@@ -301,11 +303,15 @@ def reweight(setup: DirectSetup, state: OuterState) -> OuterState:
     fixed = count_fixed(result.active_bounds, ActiveConstraints.at(problem, finite.coordinates, result.point.unknowns))
     robust = setup.method.loss != "squared"
     noise_std = estimate_noise_std(problem, shooting.linearization(there), dict(state.noise_std), robust, fixed)
+    tried = (*state.noise_rounds, (state.noise_std, noise_std))
     change = max(abs(np.log(noise_std[name] / state.noise_std[name])) for name in noise_std)
     measured = {name for e in problem.experiments for name in e.outputs}
     alone = len(measured) == 1 and not finite.objective.priors and not robust and (
         all(isinstance(n, Gaussian) and n.std is None for n in problem.noise_of(next(iter(measured)))))
-    return replace(state, noise_std=noise_std, changed=state.changed or (not alone and change > NOISE_STD_TOLERANCE))
+    again = not alone and change > NOISE_STD_TOLERANCE
+    if again:
+        noise_std = extrapolated_noise_std(tried)
+    return replace(state, noise_std=noise_std, noise_rounds=tried, changed=state.changed or again)
 
 
 def refine(setup: DirectSetup, state: OuterState) -> OuterState:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,8 +12,11 @@ from dynident.problem.experiment import Experiment
 from dynident.problem.noise import Bounded, Gaussian, Noise
 from dynident.problem.problem import Problem, given_std
 from dynident.statistics.residual_statistics import NORMAL_MEDIAN
-from dynident.tolerances import RESIDUAL_ROUNDING
+from dynident.tolerances import NOISE_MIXING_RANK, RESIDUAL_ROUNDING
 
+PLAIN_ROUNDS = 4  # of weights, before they are called slow
+MIXED_ROUNDS = 5  # the last ones, that are mixed
+LONGEST_MIX = 1.0  # of a logarithm: beyond what was found
 FIRST_NOISE_FRACTION = 0.01  # of the signal's spread: a first weight, replaced by what the residuals say
 
 
@@ -63,6 +66,22 @@ def estimate_noise_std(problem: Problem, at: ResidualJacobian, used: dict[str, f
         level = np.median(np.abs(residuals)) / NORMAL_MEDIAN if robust else np.sqrt(np.mean(residuals**2) / left)
         estimated[name] = max(float(level), RESIDUAL_ROUNDING * signal_std(problem, name))
     return estimated
+
+
+def extrapolated_noise_std(tried: Sequence[tuple[Mapping[str, float], Mapping[str, float]]]) -> dict[str, float]:
+    """The next weights from rounds of (used, found): what was found last, or where the rounds lead to if they go on alike.
+
+    Signals that share what the model lacks pass it on to each other slowly; Anderson's mixing of the last rounds, in
+    logarithms, takes many of these rounds at once.
+    """
+    found = dict(tried[-1][1])
+    if len(tried) < PLAIN_ROUNDS or any(set(used) != set(found) for used, _ in tried):
+        return found
+    used, answered = (np.log([[pair[k][name] for name in found] for pair in tried[-MIXED_ROUNDS:]]) for k in (0, 1))
+    missed = answered - used
+    share = np.linalg.lstsq(np.diff(missed, axis=0).T, missed[-1], rcond=NOISE_MIXING_RANK)[0]
+    moved = np.clip(-share @ np.diff(answered, axis=0), -LONGEST_MIX, LONGEST_MIX)
+    return {name: float(np.exp(level)) for name, level in zip(found, answered[-1] + moved, strict=True)}
 
 
 def with_noise_std(experiment: Experiment, noise_std: Mapping[str, float]) -> Experiment:

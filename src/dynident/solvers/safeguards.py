@@ -24,7 +24,7 @@ from dynident.linalg.condensing import CondensedProblem
 from dynident.linalg.finite_problem import FiniteProblem, Variables
 from dynident.problem.parameter import Transforms
 from dynident.solvers.solver_result import SolverResult
-from dynident.solvers.stopping import step_in_standard_errors
+from dynident.solvers.stopping import residual_std, step_in_standard_errors
 from dynident.status import Status, StatusCode
 from dynident.tolerances import (
     ALONG_FRACTION,
@@ -95,6 +95,16 @@ def typical_change(finite: FiniteProblem, start: np.ndarray) -> np.ndarray:
     """Of each unknown; 1 where nothing is known of it."""
     scale = finite.coordinates.scale
     return np.where(np.isfinite(scale) & (scale > 0), scale, np.where(start != 0, np.abs(start), 1.0))
+
+
+def sizes_seen(finite: FiniteProblem, outcome: SolverResult) -> np.ndarray:
+    """Typical size of each unknown, and no less than what the data can tell of it alone: a start of 1e-7 is a zero, no size."""
+    try:
+        norms = CondensedProblem(finite.linearize(outcome.point)).rows.column_norms
+    except SimulationDiverged:
+        return finite.coordinates.scale
+    told = residual_std(outcome.evaluation.squares, finite) / np.where(norms > 0, norms, np.inf)
+    return np.maximum(finite.coordinates.scale, told)  # NaN without a scale
 
 
 def _zero_sensitivity(finite: FiniteProblem, point: Variables) -> np.ndarray:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
+from dataclasses import replace
 from typing import Any
 
 from dynident._util.blas_threads import single_thread
 from dynident._util.progress import reporter
 from dynident.errors import NotConverged, ProblemError
 from dynident.estimate.estimate import Estimate
+from dynident.methods.direct import DirectMethod
 from dynident.methods.method import Method
+from dynident.methods.noise_estimation import initial_noise_std
 from dynident.methods.presets import method_from
+from dynident.methods.unstable_records import cut_unstable_records
 from dynident.problem.parameter import Parameter
 from dynident.problem.problem import Problem
 from dynident.robots.model import RobotModel
+from dynident.status import StatusCode
 
 
 def identify(problem: Problem, method: Method | str | Mapping[str, Any] | None = None, executor: Executor | None = None,
@@ -63,9 +68,22 @@ def identify(problem: Problem, method: Method | str | Mapping[str, Any] | None =
     chosen = method_from(method)
     with reporter(progress) as tell, single_thread():
         estimate = chosen.identify(problem, executor, tell)
+        if estimate.status.code is StatusCode.UNSTABLE_RECORD and isinstance(chosen, DirectMethod):
+            estimate = _in_pieces(problem, chosen, estimate, executor, tell)
     if not estimate.converged:
         raise NotConverged(estimate.status, estimate)
     return estimate
+
+
+def _in_pieces(problem: Problem, method: DirectMethod, stopped: Estimate, executor: Executor | None,
+               tell: Callable[..., object]) -> Estimate:
+    """Of records along which the model is unstable, cut where they can be; else what was stopped."""
+    cut = cut_unstable_records(method.transcribe_by_shooting(problem, stopped.counts["substeps"], initial_noise_std(problem)))
+    if cut is None:
+        return stopped
+    in_pieces, note = cut
+    estimate = method.identify(in_pieces, executor, tell)
+    return replace(estimate, notes=(note, *estimate.notes))
 
 
 def _for_robots(problem: Problem, method: Method | str | Mapping[str, Any] | None
