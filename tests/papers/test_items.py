@@ -51,8 +51,8 @@ def test_every_item_has_one_id_and_stands_where_the_registry_says():
 
 
 WANTED = {
-    "direct": "table-1 fig-4 table-2 fig-2 fig-3 redundancy real-robot schemes multistep",
-    "intervals": "automaton simulation fig-6 criterion-19 fig-7 fig-8 fig-9 measurements",
+    "direct": "table-1 fig-4 table-2 fig-2 fig-3 fig-3-causes redundancy real-robot schemes multistep",
+    "intervals": "automaton simulation fig-6 criterion-19 fig-7 fig-8 fig-9 why-19 measurements",
     "fmi": "fig-1 eq-7a table-1 figs-4-6 covariance another-tool",
     "thesis": "eq-3.13 shooting damped-newton mixed-euler estimates fig-6.2 linear-test table-6.1 table-7.1 fig-7.3 fig-7.4 "
               "table-7.3 table-7.5 table-7.6 table-7.7 table-7.8 practical",

@@ -55,11 +55,13 @@ def _draw_modes(rig: RigRecord, figure: Any) -> None:
     axes[2].set_xlabel("time (s)")
 
 
-def _identified(rig: RigRecord, algorithm: str, **options: Any) -> di.Estimate:
+def identified(rig: RigRecord, algorithm: str, **options: Any) -> di.Estimate:
+    """By sets, from the prior boxes of Fig. 6; the breakaway torque may change at rest."""
     return di.identify(_problem(rig), SetMembership(algorithm=algorithm, reset={"T_Fs": "speed"}, **options), progress=False)
 
 
-def _widths(estimate: di.Estimate) -> dict[str, float]:
+def widths(estimate: di.Estimate) -> dict[str, float]:
+    """By parameter."""
     return {n: high - low for n in FIRST for low, high in [estimate.uncertainty.interval(n)]}
 
 
@@ -82,9 +84,9 @@ def fig_6(quick: bool, tell: Tell) -> Outcome:
     found = {}
     for name, (algorithm, options) in ways.items():
         tell(name)
-        found[name] = _identified(rig, algorithm, max_boxes=boxes, passes=runs, **options)
+        found[name] = identified(rig, algorithm, max_boxes=boxes, passes=runs, **options)
     kept = all(_holds(e, rig) for e in found.values())
-    rows: list[Any] = [(name, *_widths(e).values(), _holds(e, rig)) for name, e in found.items()]
+    rows: list[Any] = [(name, *widths(e).values(), _holds(e, rig)) for name, e in found.items()]
     first = FIRST["beta"][1] - FIRST["beta"][0]
     shares = {row[0]: row[2] / first for row in rows}
     best = min(list(shares.values())[:-1])
@@ -114,10 +116,15 @@ def _draw_bands(rig: RigRecord, found: dict[str, di.Estimate], figure: Any) -> N
     axes[2].set_xlabel("time (s)")
 
 
-def _reference(t: np.ndarray) -> np.ndarray:
-    """From rest to rest over 15 rad in 8 s; the paper draws its reference and gives no numbers."""
+def smooth_way(t: np.ndarray, distance: float = 15.0) -> np.ndarray:
+    """From rest to rest in 8 s; the paper draws its reference and gives no numbers."""
     s = t / 8
-    return 15 * (10 * s**3 - 15 * s**4 + 6 * s**5)
+    return distance * (10 * s**3 - 15 * s**4 + 6 * s**5)
+
+
+def repeated(torque: np.ndarray, cycles: int) -> np.ndarray:
+    """8 s of torque and 3 s without, in which the rig comes to rest, as often as asked for."""
+    return np.append(np.tile(np.append(torque[:800], np.zeros(300)), cycles), 0.0)
 
 
 def _plans(quick: bool, signal: Any) -> dict[str, Any]:
@@ -126,22 +133,22 @@ def _plans(quick: bool, signal: Any) -> dict[str, Any]:
                            {"angle": 0.0, "speed": 0.0})
     problem = di.Problem(drive_train(), [record], [di.Parameter("alpha", -4.5), di.Parameter("beta", 65.0),
                                                    di.Parameter("T_Fs", 0.12, free=False)])
-    tracking = di.criteria.Selective("alpha", _reference)
-    selective = di.criteria.Selective("alpha", _reference, {"alpha": 0.01, "beta": 10.0}, epsilon=0.01)
+    tracking = di.criteria.Selective("alpha", smooth_way)
+    selective = di.criteria.Selective("alpha", smooth_way, {"alpha": 0.01, "beta": 10.0}, epsilon=0.01)
     return {name: di.design_input(problem, signal, criterion, ["torque <= 0.6"], mode="forward", use_records=False,
                                   amplitude=0.3, starts=1 if quick else 3)
             for name, criterion in (("tracking", tracking), ("selective", selective))}
 
 
 def _off(plan: Any) -> float:
-    return float(np.max(np.abs(plan.record.outputs["angle"] - _reference(plan.time))))
+    return float(np.max(np.abs(plan.record.outputs["angle"] - smooth_way(plan.time))))
 
 
 def fig_7(quick: bool, tell: Tell) -> Outcome:
     """A Bernstein polynomial of order five tracks the reference, all sensitivity weights zero."""
     plan = _plans(quick, di.signals.Bernstein(5))["tracking"]
     torque = plan.inputs["torque"] - 0.12
-    rows = list(zip(plan.time, _reference(plan.time), plan.record.outputs["angle"], torque, strict=True))
+    rows = list(zip(plan.time, smooth_way(plan.time), plan.record.outputs["angle"], torque, strict=True))
     return compared(
         _off(plan) < 0.05, "practically perfect trajectory tracking; torque above friction between -0.2 and 0.4 N m (axis)",
         f"at most {_off(plan):.3f} rad off; torque above friction {torque.min():.3f} to {torque.max():.3f} N m",
@@ -165,7 +172,7 @@ def fig_8(quick: bool, tell: Tell) -> Outcome:
     plans = _plans(quick, di.signals.Bernstein(5))
     plan, before = plans["selective"], plans["tracking"]
     torque = plan.inputs["torque"] - 0.12
-    rows = list(zip(plan.time, _reference(plan.time), plan.record.outputs["angle"], torque, strict=True))
+    rows = list(zip(plan.time, smooth_way(plan.time), plan.record.outputs["angle"], torque, strict=True))
     sharper = np.max(np.abs(np.diff(plan.inputs["torque"]))) > np.max(np.abs(np.diff(before.inputs["torque"])))
     return compared(
         bool(sharper) and _off(plan) < 2.0, "acceptably small deviations from the reference, sharp torque at begin and end",
@@ -213,13 +220,13 @@ def fig_9(quick: bool, tell: Tell) -> Outcome:
     rows: list[Any] = []
     found, rigs = {}, {}
     for name, torque in torques.items():
-        driven = np.append(np.tile(np.append(torque[:800], np.zeros(300)), 1 if quick else 5), 0.0)
+        driven = repeated(torque, 2 if quick else 5)
         rigs[name] = drive_train_record(np.arange(driven.size) * 0.01, driven)
         for way, (algorithm, options) in ways.items():
             tell(f"{name}, {way}")
-            e = _identified(rigs[name], algorithm, max_boxes=40 if quick else 200, subdivisions=50, **options)
+            e = identified(rigs[name], algorithm, max_boxes=100 if quick else 200, subdivisions=50, **options)
             found[name, way] = e
-            rows.append((name, way, *_widths(e).values(), _holds(e, rigs[name])))
+            rows.append((name, way, *widths(e).values(), _holds(e, rigs[name])))
     width = {row[:2]: row[3] for row in rows}
     gain = {way: width["Fig. 6", way] / width["Fig. 8, (19)", way] for way in ways}
     return compared(

@@ -60,26 +60,35 @@ ITEMS: tuple[Item, ...] = (
     ),
     *_items(
         "direct", "direct_studies",
-        ("fig-3", "Fig. 3", "objective over M = 2 ... 301 with SQP and BFGS, and what makes few multinodes fail", "10 min",
+        ("fig-3", "Fig. 3", "objective over M = 2 ... 301 with SQP and BFGS, and what makes few multinodes fail", "4 min",
          "fig_3"),
         ("schemes", "Sec. III-C", "any one-step scheme in full discretization, with its order", "5 s", "schemes"),
         ("multistep", "Sec. III-C, multi-step schemes", "BDF2 and Adams-Moulton in full discretization, even and uneven grids",
          "10 s", "multistep"),
-        ("real-robot", "Sec. V-B, Figs. 6 and 7", "a real robot by the trapezoidal rule, validated on another motion", "20 s",
+        ("real-robot", "Sec. V-B, Figs. 6 and 7", "a real robot by the trapezoidal rule, validated on another motion", "40 s",
          "real_robot"),
+    ),
+    *_items(
+        "direct", "direct_causes",
+        ("fig-3-causes", "Fig. 3, causes", "what makes few multinodes fail: solver, start, box or iterations", "6 min",
+         "causes"),
     ),
     *_items(
         "intervals", "interval_items",
         ("automaton", "Figs. 3 and 4", "the automaton of the drive train", "1 s", "automaton"),
         ("simulation", "Sec. 3, (4), (5)", "the four-stage verified simulation over a box of parameters", "5 s", "simulation"),
         ("fig-6", "(6) to (13), Fig. 6", "identification with subdivision, reset and merging: printed rules, freedom, ours",
-         "5 min", "fig_6"),
+         "3 min", "fig_6"),
         ("fig-7", "Fig. 7", "an input that only tracks", "3 s", "fig_7"),
         ("fig-8", "Fig. 8", "an input by the selective cost (19)", "5 s", "fig_8"),
         ("criterion-19", "(16) to (19)", "Bernstein polynomials and piecewise constant inputs", "5 s", "criterion_19"),
-        ("fig-9", "Fig. 9", "identification with the optimised input", "2 min", "fig_9"),
+        ("fig-9", "Fig. 9", "identification with the optimised input", "30 s", "fig_9"),
         ("measurements", "Sec. 4.1, measurements", "nonlinear functions of several states, by contractors", "3 s",
          "nonlinear_measurement"),
+    ),
+    *_items(
+        "intervals", "interval_design_study",
+        ("why-19", "(19) and Fig. 9, causes", "when an input by (19) tightens beta and when it widens it", "2 min", "why_19"),
     ),
     *_items(
         "fmi", "fmu_items",
@@ -87,7 +96,7 @@ ITEMS: tuple[Item, ...] = (
         ("eq-7a", "(7a)", "weights as printed and as meant, by the coverage of the intervals", "3 s", "equation_7a"),
         ("table-1", "Table 1", "seven parameters of a delta robot through an FMU", "5 s", "table_1"),
         ("figs-4-6", "Figs. 4 to 6", "torques of the three arms before and after", "5 s", "figs_4_to_6"),
-        ("covariance", "Secs. 5 and 7.4", "covariance and 95 % intervals, by repeats", "2 min", "covariance"),
+        ("covariance", "Secs. 5 and 7.4", "covariance and 95 % intervals, by repeats", "3 min", "covariance"),
     ),
     *_items(
         "fmi", "fmu_another_tool",
@@ -138,7 +147,7 @@ ITEMS: tuple[Item, ...] = (
     *_items(
         "filter", "filter_claims",
         ("claims", "Tables 2 and 3, claims", "how often each claim holds over belts, motions, gains, noise and readings of "
-         "(32)", "5 min", "claims"),
+         "(32)", "2 min", "claims"),
         ("free-claims", "Sec. 4.1, claims", "how often Euler blows up and SE beats Heun in free runs", "20 s", "free_claims"),
     ),
 )

@@ -22,6 +22,7 @@ from dynident.verbs.simulate import simulate
 
 SAMPLES, DURATION = 301, 1.5  # explicit Euler with friction as steep as in Table II is unstable beyond 5 ms
 FACTOR = 10.0  # starts lie within this factor of the truth, either way
+BOX = 20.0  # bounds lie at this many times the truth and at its part
 ROUNDS = 150  # iterations at the most
 TRUTH = TYPICAL["two_link_robot"]  # Table II
 INITIAL = {"theta1": 0.0, "theta2": np.pi + 0.2, "omega1": 0.0, "omega2": 0.0}
@@ -39,7 +40,7 @@ def robot_record(std: float = 1.0) -> Experiment:
                       noise={name: Gaussian(std) for name in states})
 
 
-def robot_problem(record: Experiment, seed: int, factor: float = FACTOR) -> Problem:
+def robot_problem(record: Experiment, seed: int, factor: float = FACTOR, box: float = BOX) -> Problem:
     """Random starts: a factor for what is positive, a shift for centres of mass."""
     rng = np.random.default_rng(seed)
     parameters = []
@@ -47,7 +48,7 @@ def robot_problem(record: Experiment, seed: int, factor: float = FACTOR) -> Prob
         if name.startswith("s"):
             parameters.append(Parameter(name, float(value + rng.uniform(-0.1, 0.1)), -1, 1))
         else:
-            parameters.append(Parameter(name, float(value * factor ** rng.uniform(-1, 1)), value / 20, value * 20))
+            parameters.append(Parameter(name, float(value * factor ** rng.uniform(-1, 1)), value / box, value * box))
     return Problem(two_link_robot(), [record], parameters)
 
 
