@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from time import process_time
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -39,6 +40,23 @@ class BoxLimit:
                 f"max_boxes={self.wanted} costs about {self.wanted / self.max_boxes:.2g} times as much.")
 
 
+@dataclass(frozen=True)
+class TimeLimit:
+    """When to stop, on the clock of the process's CPU time; never, unless said."""
+
+    seconds: float | None = None
+    began: float = field(default_factory=process_time)
+
+    @property
+    def reached(self) -> bool:
+        return self.seconds is not None and process_time() - self.began >= self.seconds
+
+    @property
+    def sentence(self) -> str:
+        return (f"Converged as far as time_limit = {self.seconds:g} s of CPU time reach: what is proved by then stands, more "
+                "time may exclude more.")
+
+
 @dataclass(frozen=True, eq=False)
 class SetMembershipResult:
     """Bounds of the problem's unknowns, as far as an algorithm has come."""
@@ -55,7 +73,7 @@ class SetMembershipResult:
     inflation: float = 1.0  # of every radius
     refuted_as_given: Refutation | None = None  # where the radii grew because nothing fitted before
     notes: tuple[str, ...] = ()
-    limited_by: BoxLimit | None = None
+    limited_by: BoxLimit | TimeLimit | None = None
     points: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))  # (unknowns, points) that fit
     points_by: str = ""  # how that is known, in words
 

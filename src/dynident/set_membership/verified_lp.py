@@ -6,10 +6,9 @@ multipliers: for any multipliers >= 0, weak duality gives a bound, computed here
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from dynident.set_membership.dual_simplex import ScaledRows, dual_multipliers
 from dynident.set_membership.flows.lohner import ROUNDING, CellRows, OutputEnclosure
 from dynident.set_membership.intervals.arithmetic import TINY, UNIT, Interval
 from dynident.set_membership.setup import BoundedRecord
@@ -134,6 +133,7 @@ class VerifiedLinearProgram:
             half = 0.5 * (high - low).T[:samples]
         self.unit = np.concatenate([half[up], half[down]])
         self.radius = rows.radius[:, box]
+        self._scaled: ScaledRows | None = None
         if also is not None:  # further inequalities A d <= b, which no growing radius relaxes
             self.a, self.b = np.concatenate([self.a, also[0]]), np.concatenate([self.b, also[1]])
             self.unit = np.concatenate([self.unit, np.zeros(len(also[1]))])
@@ -143,10 +143,11 @@ class VerifiedLinearProgram:
         floor = -float(np.abs(direction) @ self.radius) * (1 + ROUNDING)
         if not len(self.b):
             return floor
-        solved = _solve_lp(direction, self.a, self.b, [(-r, r) for r in self.radius])
-        if solved.status != 0:
+        if self._scaled is None:  # the same for every direction
+            self._scaled = ScaledRows.of(self.a, self.b, self.radius)
+        multipliers = _solve_lp(self._scaled, direction, self.a, self.b)
+        if multipliers is None:
             return floor
-        multipliers = np.maximum(-np.asarray(solved.ineqlin.marginals), 0.0)
         return max(floor, self._weak_duality_bound(multipliers, direction))
 
     def inflation_bound(self) -> float:
@@ -156,10 +157,11 @@ class VerifiedLinearProgram:
         size = self.radius.size
         objective = np.append(np.zeros(size), 1.0)
         table = np.concatenate([self.a, -self.unit[:, None]], axis=1)
-        solved = _solve_lp(objective, table, self.b, [*((-r, r) for r in self.radius), (None, None)])
-        if solved.status != 0:
+        counts = self.unit > 0
+        most = 2 * float(np.max(-self.b[counts] / self.unit[counts], initial=1.0))  # at the centre less is enough
+        multipliers = _solve_lp(ScaledRows.of(table, self.b, np.append(self.radius, most)), objective, table, self.b)
+        if multipliers is None:
             return -np.inf
-        multipliers = np.maximum(-np.asarray(solved.ineqlin.marginals), 0.0)
         total = float(multipliers @ self.unit)
         if not total > 0:
             return -np.inf
@@ -193,8 +195,13 @@ def bound_by_lp(rows: OutputEnclosure, record: BoundedRecord, box: Interval, col
     return (low, high) if np.all(low <= high) else None
 
 
-def _solve_lp(cost: np.ndarray, table: np.ndarray, limits: np.ndarray, bounds: list) -> Any:
-    """A linear program in floating point; what it says is proved afterwards."""
+def _solve_lp(rows: ScaledRows, cost: np.ndarray, table: np.ndarray, limits: np.ndarray) -> np.ndarray | None:
+    """Multipliers of a linear program in floating point; what they say is proved afterwards. None where there are none."""
+    if np.all(np.isfinite(rows.table)) and np.all(np.isfinite(rows.limits)):
+        found = dual_multipliers(rows, cost)
+        if found is not None:
+            return found
     from scipy.optimize import linprog  # here, because it takes a while to load
 
-    return linprog(cost, table, limits, bounds=bounds, method="highs")
+    solved = linprog(cost, table, limits, bounds=[(-r, r) for r in rows.radius], method="highs")
+    return np.maximum(-np.asarray(solved.ineqlin.marginals), 0.0) if solved.status == 0 else None
