@@ -16,6 +16,7 @@ from dynident.boundary.solve_bvp.block_elimination_interpreted import Interprete
 from dynident.boundary.solve_bvp.root_finding import ILL_POSED, SINGULAR_BLOCK, Singular
 from dynident.codegen.c_source import kernel_text
 from dynident.codegen.compiler import load_library, remembered
+from dynident.codegen.pointers import address
 from dynident.tolerances import BLOCK_PIVOT, HELD_DIRECTION
 
 
@@ -41,11 +42,15 @@ class BlockElimination:
         if not np.all(np.isfinite(sizes)) or np.any(sizes == 0):
             raise Singular("because a condition at the ends, linearised, depends on nothing", ILL_POSED)
         self.row_size = sizes  # rows of unlike units would spoil the choice of pivots
-        left, singular, right = np.linalg.svd(small / sizes[:, None])
-        if regular and not singular[-1] > BLOCK_PIVOT * singular[0]:
-            raise Singular("because the linearised conditions at the ends do not determine the solution", ILL_POSED)
-        lacks = 0 * singular if regular else np.maximum(HELD_DIRECTION * singular[0] - singular, 0)
-        self.ends = dgetrf(small / sizes[:, None] + (left * lacks) @ right)[:2]
+        small /= sizes[:, None]
+        if regular:
+            singular = np.linalg.svd(small, compute_uv=False)
+            if not singular[-1] > BLOCK_PIVOT * singular[0]:
+                raise Singular("because the linearised conditions at the ends do not determine the solution", ILL_POSED)
+        else:
+            left, singular, right = np.linalg.svd(small)
+            small += (left * np.maximum(HELD_DIRECTION * singular[0] - singular, 0)) @ right
+        self.ends = dgetrf(small)[:2]
 
     def solve(self, defects: np.ndarray, conditions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """States at all nodes (segments + 1, n), and p, for right-hand sides c (segments, n) and d (n + m,)."""
@@ -67,20 +72,20 @@ class CompiledElimination:
         link = np.ascontiguousarray(link, dtype=float)
         self.kept = np.empty((max(self.segments - 1, 1), 2 * n * (3 * n + m) + 2 * n))
         self.last = np.empty((n, 2 * n + m))
-        self.singular = library.dynident_eliminate(self.segments, n, m, link.ctypes.data, self.kept.ctypes.data,
-                                                   self.last.ctypes.data)
+        self.singular = library.dynident_eliminate(self.segments, n, m, address(link), address(self.kept),
+                                                   address(self.last))
         if self.singular < 0:
             raise MemoryError("the elimination along time is out of memory")
 
     def forward(self, defects: np.ndarray) -> np.ndarray:
         rhs = np.array(defects, dtype=float, order="C")
-        self.library.dynident_eliminate_forward(self.segments, self.n, self.m, self.kept.ctypes.data, rhs.ctypes.data)
+        self.library.dynident_eliminate_forward(self.segments, self.n, self.m, address(self.kept), address(rhs))
         return rhs
 
     def back(self, kept: np.ndarray, s: np.ndarray, p: np.ndarray) -> None:
         p = np.ascontiguousarray(p)
-        self.library.dynident_eliminate_back(self.segments, self.n, self.m, self.kept.ctypes.data, kept.ctypes.data,
-                                             p.ctypes.data, s.ctypes.data)
+        self.library.dynident_eliminate_back(self.segments, self.n, self.m, address(self.kept), address(kept),
+                                             address(p), address(s))
 
 
 @remembered()

@@ -11,6 +11,7 @@ Three tests of whether a step helps:
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
@@ -100,8 +101,9 @@ class LineSearch(NamedTuple):
 
 def length(problem: NewtonProblem, step: np.ndarray) -> float:
     """Root mean square, in typical sizes: smooth, as the theory wants it, and independent of the mesh."""
+    scaled = step / problem.system.scale
     with np.errstate(over="ignore"):
-        return float(np.sqrt(np.mean((step / problem.system.scale) ** 2)))
+        return math.sqrt(float(scaled @ scaled) / scaled.size)
 
 
 # steps

@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
 def polynomials(points: np.ndarray, at: np.ndarray) -> np.ndarray:
     """(at, points) values of the Lagrange polynomials on `points`."""
-    values = np.ones((at.size, points.size))
-    for j, own in enumerate(points):
-        for other in np.delete(points, j):
-            values[:, j] *= (at - other) / (own - other)
+    values = np.ones((at.size, points.size), order="F")
+    for j, own in enumerate(points.tolist()):
+        for k, other in enumerate(points.tolist()):
+            if k != j:
+                values[:, j] *= (at - other) / (own - other)
     return values
 
 

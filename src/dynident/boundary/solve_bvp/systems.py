@@ -115,6 +115,8 @@ class PropagatedSegments:
 def partition(steps: np.ndarray) -> list[tuple[int, int]]:
     """Ranges of segments of about equal work, one per thread; `steps`: how many there are before each segment, and in all."""
     count, total = len(steps) - 1, int(steps[-1] - steps[0])
+    if total < 2 * WORTH_A_THREAD:  # before the system is asked for its processors: that takes longer than a short run
+        return [(0, count)]
     threads = min(cpu_count() or 1, total // WORTH_A_THREAD, count)
     if threads < 2:
         return [(0, count)]
@@ -344,6 +346,8 @@ class CollocationSystem:
     def widened(self, slopes: np.ndarray) -> np.ndarray:
         """With a column for every parameter, also for those that no step depends on."""
         n, m = self.states, self.parameter_sizes.size
+        if not m:
+            return slopes.copy()  # the next run overwrites it
         wide = np.zeros((*slopes.shape[:2], n + m))
         wide[:, :, :n] = slopes[:, :, :n]
         wide[:, :, [n + k for k in self.free]] = slopes[:, :, n:]
