@@ -46,6 +46,7 @@ NAME_LENGTH = 40  # of a hash in hexadecimal digits; enough never to meet anothe
 
 seconds_compiling = 0.0  # in this process, so that a result can say where its time went
 libraries_compiled = 0
+_served: set[str] = set()  # choices of a compiler (DYNIDENT_CC) of which kernels came from the cache
 _own_folder: list[Path] = []  # a cache of this process, where that on disk cannot be written
 
 
@@ -58,6 +59,11 @@ def cache_folder() -> Path:
 def compiler() -> str | None:
     """Path of a C compiler that works, or None."""
     return _compiler_for(os.environ.get("DYNIDENT_CC", ""))
+
+
+def kernels_run() -> bool:
+    """Whether kernels run as machine code here: some were in the cache, or a compiler works, which takes a while to try."""
+    return os.environ.get("DYNIDENT_CC", "") in _served or compiler() is not None
 
 
 @functools.cache
@@ -170,10 +176,12 @@ def load_library(key: str, source: Callable[[], str], more_flags: Flags = ()) ->
     """
     global seconds_compiling
     folders = [*_own_folder] if _cache_fault(cache_folder()) else [cache_folder(), *_own_folder]
-    for cc in _installed(os.environ.get("DYNIDENT_CC", "")):
+    choice = os.environ.get("DYNIDENT_CC", "")
+    for cc in _installed(choice):
         for folder in folders:
             found = _kept(folder, _digest(key, cc, more_flags))
             if found is not None:
+                _served.add(choice)
                 return found
     began = time.perf_counter()
     working = compiler()

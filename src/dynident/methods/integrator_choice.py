@@ -14,7 +14,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from dynident.codegen.compiler import compiler
+from dynident.codegen.compiler import kernels_run
 from dynident.errors import SimulationDiverged
 from dynident.integrators.adaptive import RADAU5
 from dynident.integrators.scheme import Adaptive, Explicit
@@ -159,7 +159,7 @@ def check_integrator_at(finite: Any, point: Variables, level: float) -> Integrat
         return IntegratorCheck()
     model, explicit = finite.problem.model, isinstance(finite.integrator, Explicit)
     unchecked = isinstance(finite.integrator, Adaptive) or not model.states or model.sample_time is not None
-    if unchecked or (explicit and compiler() is None):
+    if unchecked or (explicit and not kernels_run()):
         return IntegratorCheck()
     try:
         other = finite.simulated_by(RADAU5)

@@ -7,6 +7,7 @@ the scripts by their hash and allows no request, so that neither a name in the d
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from dynident._util.atomic import atomic_write
@@ -36,7 +37,13 @@ class Section:
 
 def filled(template: str, **content: Any) -> Markup:
     """The template with its content; whatever is not Markup is escaped."""
-    return Markup(ENVIRONMENT.from_string(template).render(**content))
+    return Markup(_compiled(template).render(**content))
+
+
+@functools.cache
+def _compiled(template: str) -> Template:
+    """One of the few templates of the pages; a chart's serves all charts, and to compile it takes longer than to fill it."""
+    return ENVIRONMENT.from_string(template)
 
 
 @dataclass(frozen=True)

@@ -80,11 +80,11 @@ def innovation_test(innovations: np.ndarray, states: np.ndarray, inputs: Sequenc
 
 def _explained(e: np.ndarray, regressors: np.ndarray, taken: float) -> ModelErrorTest:
     """The F test of white errors on regressors; `taken` degrees of freedom went before."""
-    basis = _orthonormal(regressors)
-    rank, free = basis.shape[1], e.size - basis.shape[1] - taken
+    seen = _in_their_span(regressors, e)
+    rank, free = seen.size, e.size - seen.size - taken
     if rank == 0 or free < SAMPLES_PER_REGRESSOR or not np.any(e != 0):
         return NO_TEST
-    explained, total = float(np.sum((basis.T @ e) ** 2)), float(e @ e)
+    explained, total = float(seen @ seen), float(e @ e)
     left = max(total - explained, np.finfo(float).tiny)
     p = float(fdtrc(rank, free, (explained / rank) / (left / free)))
     return ModelErrorTest(float(np.log10(max(p, SMALLEST_P))), explained / total - rank / e.size, 1.0)
@@ -132,7 +132,11 @@ def delayed(signal: np.ndarray, samples: int) -> np.ndarray:
     return np.concatenate([np.full(samples, signal[0]), signal[:signal.size - samples]])
 
 
-def _orthonormal(columns: np.ndarray) -> np.ndarray:
+def _in_their_span(columns: np.ndarray, e: np.ndarray) -> np.ndarray:
+    """(rank,) e along an orthonormal basis of what the columns span: a triangle holds it all, so no long basis is formed."""
     lengths = np.linalg.norm(columns, axis=0)
-    left, values, _ = np.linalg.svd(columns[:, lengths > 0] / lengths[lengths > 0], full_matrices=False)
-    return left[:, values > DEPENDENT * values[0]] if values.size else left
+    scaled = columns[:, lengths > 0] / lengths[lengths > 0]
+    width = scaled.shape[1]
+    triangle = np.linalg.qr(np.column_stack([scaled, e]), mode="r")[:width]
+    left, values, _ = np.linalg.svd(triangle[:, :width])
+    return np.asarray(left.T @ triangle[:, width])[values > DEPENDENT * values[0]] if values.size else values

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from dynident._util.blas_threads import single_thread
 from dynident.errors import DynidentError
 from dynident.estimate.estimate import Estimate, Validation
 from dynident.kalman.prediction_error.k_step import fit_ahead
@@ -40,12 +41,13 @@ AHEAD = 10  # samples over which a prediction has to be better than the last val
 
 def judge_estimate(estimate: Estimate) -> Verdict:
     """The verdict on a fit: one for all signals, with one for each in `parts`."""
-    if math.isnan(estimate.cost):
-        verdict = judge_proof(estimate)
-    elif estimate.filtered is not None:
-        verdict = judge_predictions(estimate)
-    else:
-        verdict = with_origin(estimate, pool_signals(estimate, simulated_outputs(estimate)))
+    with single_thread():
+        if math.isnan(estimate.cost):
+            verdict = judge_proof(estimate)
+        elif estimate.filtered is not None:
+            verdict = judge_predictions(estimate)
+        else:
+            verdict = with_origin(estimate, pool_signals(estimate, simulated_outputs(estimate)))
     return verdict if estimate.converged else replace(verdict, optimum=False, sentence=(
         f"At the best point found, which is no optimum: {verdict.sentence[0].lower()}{verdict.sentence[1:]}"))
 

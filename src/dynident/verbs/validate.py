@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from dynident._util.blas_threads import single_thread
 from dynident.errors import DynidentError, NotConverged, NotSupported, ProblemError, did_you_mean
 from dynident.estimate.estimate import Estimate, Validation, validation_metrics
 from dynident.kalman.prediction_error.k_step import fit_ahead
@@ -30,8 +31,9 @@ def validate(estimate: Estimate, experiment: Experiment) -> Validation:
     Initial states that the record does not give are the only thing fitted to it; parameters are held.
     """
     experiment = experiment if experiment.name else experiment.with_name("validation")
-    validation = _compared(estimate, experiment)
-    return replace(validation, verdict=judge_record(estimate, experiment, validation))
+    with single_thread():
+        validation = _compared(estimate, experiment)
+        return replace(validation, verdict=judge_record(estimate, experiment, validation))
 
 
 def _compared(estimate: Estimate, experiment: Experiment) -> Validation:

@@ -176,10 +176,10 @@ def _encoding(head: bytes, path: Path) -> str:
 
 def _numeric(fields: list[str], decimal: str) -> tuple[bool, bool]:
     """Whether all fields are numbers or missing (and not all missing); whether any is a number."""
-    texts = ["0" if is_date(field) else field.strip() for field in fields]
+    texts = [field.strip() for field in fields]
     if decimal != ".":
         texts = [text.replace(decimal, ".") if "." not in text else "text" for text in texts]
-    numbers = [bool(_NUMBER.fullmatch(text)) for text in texts]
+    numbers = [bool(_NUMBER.fullmatch(text)) or is_date(field) for text, field in zip(texts, fields, strict=True)]
     filled = all(number or text.lower() in MISSING for number, text in zip(numbers, texts, strict=True))
     return filled and (any(numbers) or any(texts)), any(numbers)
 

@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+from dynident._util.blas_threads import single_thread
 from dynident._util.progress import Tell
 from dynident.errors import DynidentError, NotConverged
 from dynident.estimate.estimate import Estimate
@@ -20,7 +21,7 @@ def fit_to_folder(said: ProblemFile, method: Any, folder: Path, as_given: bytes,
 
     After Ctrl-C the best point so far is written, and marked; raises NotConverged where there is no point at all.
     """
-    with reserved(folder):
+    with reserved(folder), single_thread():  # the verdict's matrices and the report's are as thin as the fit's
         estimate = best_point(said.problem, method, tell)
         interrupted = was_interrupted(estimate)
         try:
