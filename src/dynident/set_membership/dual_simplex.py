@@ -1,7 +1,7 @@
 """Dual simplex method for linear programs of few variables between bounds and many inequalities.
 
 Sets ask thousands of such programs, each of a handful of unknowns and a row per measurement: a general solver spends more time
-on reading one than on solving it. The method starts at the corner of the bounds that is best for the cost, where the multipliers
+on reading one than on solving it. The method starts at the corner of the bounds that is best for the cost, where multipliers
 are right but rows may be violated, and takes in the most violated row until none is. Only its multipliers are used, and what
 they bound is proved afterwards; so it may stop anywhere.
 """

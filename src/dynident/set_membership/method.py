@@ -122,8 +122,8 @@ class SetMembership(Method):
     tolerance: float = option(0.02, "Share of the first box below which a box is not divided.", fraction)
     order: int | None = option(None, "Of the Taylor polynomials in time.", taylor_order)
     taylor_degree: int = option(1, "Of the polynomials in the unknowns (batch).", whole_number(1))
-    time_limit: float | None = option(None, "CPU time after which nothing more is tried: what is proved by then is the answer. A "
-                                      "pass along a hybrid record is finished.", positive_or_none, unit="seconds")
+    time_limit: float | None = option(None, "CPU time after which nothing more is tried: what is proved by then is the answer. "
+                                      "A pass along a hybrid record is finished.", positive_or_none, unit="seconds")
     rigorous: bool = option(False, "Correctly rounded elementary functions (extra `verified`) in place of those of libm.",
                              true_or_false)
     strategy: Strategy | str | None = option(None, "Which box is divided, and where: a name or a function.", unchecked)
