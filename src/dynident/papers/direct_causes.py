@@ -59,7 +59,7 @@ def causes(quick: bool, tell: Tell) -> Outcome:
                 tell(f"{setting.name}, start {seed}, " + (f"M = {m}" if m else "full discretization"))
                 rows.append((setting.name, seed, m or "full", *solved(problem, m, setting.solver())))
     names = list(dict.fromkeys(row[0] for row in rows))
-    shares = {name: tuple(_reached(rows, name, group) for group in (few, many)) for name in names}
+    shares = {name: (_reached(rows, name, few), _reached(rows, name, many)) for name in names}
     first, *others = names
     best = {name: sum(n for n, _ in pair) / sum(n for _, n in pair) for name, pair in shares.items()}
     change = sorted(others, key=lambda name: abs(best[name] - best[first]))

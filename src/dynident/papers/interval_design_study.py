@@ -143,7 +143,7 @@ def why_19(quick: bool, tell: Tell) -> Outcome:
 
 def _rank_correlation(a: list[float], b: list[float]) -> float:
     ranks = [np.argsort(np.argsort(values)) for values in (a, b)]
-    return float(np.corrcoef(ranks)[0, 1])
+    return float(np.asarray(np.corrcoef(ranks))[0, 1])
 
 
 def _draw(before: float, found: list[DesignedInput], boxes: list[tuple[str, int, float, float]], figure: Any) -> None:

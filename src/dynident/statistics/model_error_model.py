@@ -137,6 +137,6 @@ def _in_their_span(columns: np.ndarray, e: np.ndarray) -> np.ndarray:
     lengths = np.linalg.norm(columns, axis=0)
     scaled = columns[:, lengths > 0] / lengths[lengths > 0]
     width = scaled.shape[1]
-    triangle = np.linalg.qr(np.column_stack([scaled, e]), mode="r")[:width]
+    triangle = np.asarray(np.linalg.qr(np.column_stack([scaled, e]), mode="r"))[:width]
     left, values, _ = np.linalg.svd(triangle[:, :width])
     return np.asarray(left.T @ triangle[:, width])[values > DEPENDENT * values[0]] if values.size else values
