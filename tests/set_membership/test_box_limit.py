@@ -1,9 +1,12 @@
 """Does a set that was cut short for want of boxes say so?"""
 
+import itertools
+
 import numpy as np
 import pytest
 
 import dynident as di
+from dynident.set_membership.setup import TimeLimit
 
 TIME = np.linspace(0, 1, 6)
 
@@ -64,3 +67,17 @@ def test_a_set_that_is_cut_to_its_tolerance_has_converged():
     estimate = di.identify(asked(model, {"x": 1.0}, {"a": 1.0}), di.set_membership(max_boxes=300))
     assert estimate.status.code == "enclosed"
     assert estimate.status == "Converged: everything was excluded that the batch algorithm could exclude."
+
+
+@pytest.mark.parametrize(("problem", "looks"), [(rest_and_slide, 0), (two_rates, 0), (two_rates, 1), (two_rates, 3), (two_rates, 10)])
+def test_a_set_that_is_out_of_time_says_so_and_still_holds_all_that_a_finished_one_holds(problem, looks, monkeypatch):
+    """The clock is counted, not read, so that it runs out at the same place on every machine."""
+    ticks = itertools.count()
+    monkeypatch.setattr(TimeLimit, "reached", property(lambda limit: limit.seconds is not None and next(ticks) >= looks))
+    asked_for = problem()
+    short = di.identify(asked_for, di.set_membership("batch", max_boxes=40, time_limit=1.0), progress=False)
+    whole = di.identify(asked_for, di.set_membership("batch", max_boxes=40), progress=False).uncertainty
+    assert "time_limit" in short.status
+    for unknown in asked_for.unknowns:  # start values are the truth here
+        (low, high), (inner_low, inner_high) = short.uncertainty.interval(unknown.name), whole.interval(unknown.name)
+        assert low <= inner_low <= unknown.start <= inner_high <= high

@@ -132,18 +132,18 @@ def _invert_record(method: SetMembership, setup: SetMembershipSetup, flow: Lohne
     for _ in range(MAX_PASSES):  # in a smaller box points are found more easily, and flows are sharper
         more = PointSearch(setup, [(e, stretch)], method.max_outliers).find(result.low, result.high)
         points, before = np.concatenate([points, more], axis=1), (lo, hi)
-        found = prune_to_hull(stretch, lo, hi, options, _points_of(setup, e, points))
+        found = prune_to_hull(stretch, lo, hi, options, _points_of(setup, e, points), setup.limit)
         if found.hull is None:
             return _refuted(method, setup, result, e, replace(stretch, substeps=substeps), *first)
         result, (lo, hi) = _within(setup, e, result, found.hull), found.hull
-        if not np.any(hi - lo < AGAIN_BELOW * (before[1] - before[0])):
+        if setup.limit.reached or not np.any(hi - lo < AGAIN_BELOW * (before[1] - before[0])):
             break
         stretch = replace(stretch, substeps=choose_substeps(flow.mode_flow, lo, hi, record.steps))
     if found.left:
         limit = BoxLimit(method.max_boxes, f"{found.examined:,} were examined, and {found.left:,} were left to be divided",
                          2 * method.max_boxes)
         result = replace(result, limited_by=limit)
-    if len(setup.problem.unknowns) <= 2 and len(setup.records) == 1:
+    if len(setup.problem.unknowns) <= 2 and len(setup.records) == 1 and not setup.limit.reached:
         return _paved(method, setup, stretch, replace(result, points=points))
     return replace(result, points=points)
 

@@ -7,7 +7,6 @@ them to say something. What lies between points that are known to fit needs no m
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -15,7 +14,7 @@ import numpy as np
 from dynident.set_membership.bisection import bisect_ends
 from dynident.set_membership.flows.lohner import OutputEnclosure
 from dynident.set_membership.intervals.arithmetic import Interval
-from dynident.set_membership.setup import BoundedRecord
+from dynident.set_membership.setup import BoundedRecord, TimeLimit
 from dynident.set_membership.stretch import SampleStretch
 from dynident.set_membership.verified_lp import bound_by_lp, contract_boxes, half_widths
 from dynident.tolerances import LP_ERROR, LP_SHARP_ERROR, USEFUL_ERROR
@@ -88,21 +87,22 @@ class _Kept:
 
 
 def prune_to_hull(stretch: SampleStretch, lo: np.ndarray, hi: np.ndarray, options: PruneOptions,
-                  points: np.ndarray | None = None, report: Callable[[int], object] = lambda _: None) -> PrunedHull:
+                  points: np.ndarray | None = None, limit: TimeLimit | None = None) -> PrunedHull:
     """What the stretch leaves of the box [lo, hi] (unknowns,); `points` (unknowns, points) are known to fit."""
-    first = np.where(hi > lo, hi - lo, 1.0)
+    first, limit = np.where(hi > lo, hi - lo, 1.0), limit or TimeLimit()
     kept = _Kept(np.full(lo.size, np.inf), np.full(lo.size, -np.inf))
     kept = kept if points is None else kept.with_boxes(points, points)
     queue = _Queue(lo[:, None], hi[:, None], np.array([min(FIRST_SAMPLES, stretch.samples)]))
     near = _Kept(kept.low, kept.high)  # stands out too little to be worth work: part of the hull, but no measure for others
     examined = 0
     while queue.count and examined < options.rounds * options.max_boxes and not (options.first_is_enough and kept.any):
+        if limit.reached:
+            break
         queue, near = _set_aside(queue, near, kept, options, first)
         if not queue.count:
             break
         queue, batch = _take_worst(queue, kept, options, first)
         examined += batch.count
-        report(examined)
         kept, waiting = _examine(stretch, batch, kept, options, first)
         queue = queue.joined(waiting)
     left = queue.count

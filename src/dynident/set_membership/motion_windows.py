@@ -121,7 +121,7 @@ class WindowSolver:
         self.states = setup.automaton.layout.states
         record = setup.records[experiment]
         law = setup.automaton.modes[window.mode]
-        n, self.options = self.states, options
+        n, self.options, self.limit = self.states, options, setup.limit
         positive = observed.low[window.begin, n:] > 0
         self.mode: ReparametrizedMode = reparametrize(law.rate, setup.model.output, positive)
         flow = make_flow(setup.automaton.layout, self.mode.rate, self.mode.output, options.order, options.taylor_degree,
@@ -148,6 +148,8 @@ class WindowSolver:
             if not boxes[0].shape[1]:
                 return None
             before = _hull_widths(boxes, own)
+            if self.limit.reached:  # what is left by now holds
+                break
             rows = self.stretch.enclose_outputs(*boxes, samples)
             boxes, own = self._contract_each_slice(rows, boxes, own, samples)
             if not boxes[0].shape[1]:
@@ -178,11 +180,13 @@ class WindowSolver:
                              ) -> tuple[Interval, Interval]:
         """Slices that cannot fit are dropped, the others contracted in every direction."""
         programs = [self._linear_program(rows, own, b, samples) for b in range(boxes[0].shape[1])]
-        left = [b for b, program in enumerate(programs) if not program.inflation_bound() > 0]
+        left = [b for b, program in enumerate(programs) if self.limit.reached or not program.inflation_bound() > 0]
         low, high = boxes[0][:, left].copy(), boxes[1][:, left].copy()
         own_low, own_high = own[0][:, left].copy(), own[1][:, left].copy()
         kept = np.ones(len(left), bool)
         for place, b in enumerate(left):
+            if self.limit.reached:
+                break
             self._contract_slice(programs[b], rows, b, place, (low, high), (own_low, own_high))
             kept[place] = bool(np.all(low[:, place] <= high[:, place]) and np.all(
                 own_low[:, place] <= own_high[:, place]))
@@ -279,6 +283,8 @@ class MotionWindows:
         last: dict[int, tuple[float, float]] = {}
         done = 0
         for window in self.windows():
+            if self.setup.limit.reached:
+                break
             crossing = self._first_crossing(low, high, done, window.end)
             if crossing is not None:
                 return WindowsResult(low, high, last, crossing)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from time import process_time
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +15,7 @@ from dynident.integrators.grid import grid_of
 from dynident.methods.build_estimate import build_estimate, trajectories_from
 from dynident.set_membership.flows.boxes import Boxes
 from dynident.set_membership.intervals import Guarantee
-from dynident.set_membership.setup import SetMembershipSetup
+from dynident.set_membership.setup import SetMembershipSetup, TimeLimit
 from dynident.status import Status, StatusCode
 from dynident.transcription.simulators import refine_steps, simulator_for
 
@@ -38,23 +37,6 @@ class BoxLimit:
     def sentence(self) -> str:
         return (f"Converged as far as max_boxes = {self.max_boxes} boxes reach: {self.found}. More may exclude more; "
                 f"max_boxes={self.wanted} costs about {self.wanted / self.max_boxes:.2g} times as much.")
-
-
-@dataclass(frozen=True)
-class TimeLimit:
-    """When to stop, on the clock of the process's CPU time; never, unless said."""
-
-    seconds: float | None = None
-    began: float = field(default_factory=process_time)
-
-    @property
-    def reached(self) -> bool:
-        return self.seconds is not None and process_time() - self.began >= self.seconds
-
-    @property
-    def sentence(self) -> str:
-        return (f"Converged as far as time_limit = {self.seconds:g} s of CPU time reach: what is proved by then stands, more "
-                "time may exclude more.")
 
 
 @dataclass(frozen=True, eq=False)

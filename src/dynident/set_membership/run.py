@@ -39,7 +39,7 @@ from dynident.set_membership.interval_observer import (
 )
 from dynident.set_membership.motion_windows import MotionWindows, Window, WindowOptions
 from dynident.set_membership.result import BoxLimit, SetMembershipResult, build_set_estimate
-from dynident.set_membership.setup import SetMembershipSetup, make_setup
+from dynident.set_membership.setup import SetMembershipSetup, TimeLimit, make_setup
 from dynident.tolerances import HYBRID_INFLATION_RATIO, INFLATION_RATIO
 
 if TYPE_CHECKING:
@@ -54,14 +54,17 @@ INFLATION_SLICES, INFLATION_ROUNDS = 8, 6  # of a window, likewise
 
 def run(method: SetMembership, problem: Problem) -> Estimate:
     """Smooth models in the batch by set inversion; all others along the record."""
-    began = time.perf_counter()
+    began, cpu = time.perf_counter(), time.process_time()
     setup, algorithm = _checked_setup(method, problem)
+    setup = replace(setup, limit=TimeLimit(method.time_limit, cpu))
     smooth = algorithm == "batch" and not setup.model.hybrid
 
     def solve(own: SetMembershipSetup) -> SetMembershipResult:
         return invert_batch(method, own) if smooth else run_recursive(method, own, algorithm)
 
     result = replace(solve(setup), inflation=_stated_inflation(method))
+    if setup.limit.reached:
+        result = replace(result, limited_by=setup.limit)
     if result.refutation is not None and method.inflate == "auto":
         exact = smooth and not method.max_outliers and all(record.windows is None for record in setup.records)
         least = result.refutation.inflation or 1.0
@@ -149,6 +152,8 @@ def run_recursive(method: SetMembership, setup: SetMembershipSetup, algorithm: s
     result = SetMembershipResult(setup.low, setup.high, frozenset({observer.step.guarantee}))
     for number in range(method.passes):
         for e in range(len(setup.records)):
+            if number and setup.limit.reached:
+                break
             result = _update_by_record(method, observer, setup, algorithm, result, e, number)
             if result.refutation is not None:
                 return result

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -106,6 +107,23 @@ def with_time_windows(record: BoundedRecord, radius: np.ndarray) -> BoundedRecor
     return replace(record, steps=steps, windows=windows)
 
 
+@dataclass(frozen=True)
+class TimeLimit:
+    """When to stop, on the clock of the process's CPU time; never, unless said."""
+
+    seconds: float | None = None
+    began: float = field(default_factory=process_time)
+
+    @property
+    def reached(self) -> bool:
+        return self.seconds is not None and process_time() - self.began >= self.seconds
+
+    @property
+    def sentence(self) -> str:
+        return (f"Converged as far as time_limit = {self.seconds:g} s of CPU time reach: what is proved by then stands, more "
+                "time may exclude more.")
+
+
 @dataclass(frozen=True, eq=False)
 class SetMembershipSetup:
     """A problem with bounded errors and bounded unknowns."""
@@ -116,6 +134,7 @@ class SetMembershipSetup:
     records: tuple[BoundedRecord, ...]
     low: np.ndarray  # (unknowns of the problem,)
     high: np.ndarray
+    limit: TimeLimit = field(default_factory=TimeLimit)
 
     def box(self, experiment: int, low: np.ndarray, high: np.ndarray) -> Interval:
         """(states + parameters,) of one experiment, from bounds of the problem's unknowns."""
