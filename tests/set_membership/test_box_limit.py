@@ -69,7 +69,8 @@ def test_a_set_that_is_cut_to_its_tolerance_has_converged():
     assert estimate.status == "Converged: everything was excluded that the batch algorithm could exclude."
 
 
-@pytest.mark.parametrize(("problem", "looks"), [(rest_and_slide, 0), (two_rates, 0), (two_rates, 1), (two_rates, 3), (two_rates, 10)])
+@pytest.mark.parametrize(("problem", "looks"), [
+    (rest_and_slide, 0), (two_rates, 0), (two_rates, 1), (two_rates, 3), (two_rates, 10)])
 def test_a_set_that_is_out_of_time_says_so_and_still_holds_all_that_a_finished_one_holds(problem, looks, monkeypatch):
     """The clock is counted, not read, so that it runs out at the same place on every machine."""
     ticks = itertools.count()
