@@ -91,14 +91,16 @@ def walled() -> di.Problem:
 
 
 def upright() -> di.Problem:
-    """A pendulum that is held upright, and a small torque that the model does not know: differences grow without end."""
+    """A pendulum that is held upright, and a small torque that the model does not know: differences grow without end.
+
+    That something is said about its first angle forbids to cut the record into pieces."""
     model = di.EquationModel(states={"q": "v", "v": "g*sin(q) - c*tanh(v/0.01) + u"}, inputs=["u"], outputs=["q", "v"], parameters=["g", "c"])
     t, rng = np.arange(0, 20, 0.02), np.random.default_rng(0)
     q, v = 0.5 * np.sin(1.3 * t) + 0.3 * np.sin(0.7 * t), 0.65 * np.cos(1.3 * t) + 0.21 * np.cos(0.7 * t)
     torque = -0.845 * np.sin(1.3 * t) - 0.147 * np.sin(0.7 * t) - 9.81 * np.sin(q) + np.tanh(v / 0.01) + 0.3 * np.sin(3 * t)
     seen = {"q": q + 1e-3 * rng.normal(size=t.size), "v": v + 1e-3 * rng.normal(size=t.size)}
     run = di.Experiment(t, inputs={"u": torque}, outputs=seen, hold="linear", name="upright")
-    return di.Problem(model, [run], [di.Parameter("g", 9.0), di.Parameter("c", 0.8)])
+    return di.Problem(model, [run], [di.Parameter("g", 9.0), di.Parameter("c", 0.8), di.InitialState("q", start=0.0)])
 
 
 class Gone:
