@@ -86,11 +86,10 @@ def test_the_twin_does_what_the_compiled_loop_does():
         pytest.skip("needs a C compiler")
     rng, n, m, segments = np.random.default_rng(3), 3, 2, 6
     link, defects = rng.normal(size=(segments, n, n + m)), rng.normal(size=(segments, n))
-    loop, twin = block_elimination.CompiledElimination(block_elimination._library(), link), InterpretedElimination(link)
-    results = []
-    for made in (loop, twin):
-        s, p = np.zeros((segments + 1, n)), np.ones(m)
-        s[0], s[-1] = 1.0, 2.0
-        made.back(made.forward(defects), s, p)
-        results.append(s)
+    begin, end, shared, conditions = (rng.normal(size=(n + m, columns)) for columns in (n, n, m, 1))
+    elimination, results = BlockElimination(link, begin, end, shared), []
+    for chain in (elimination.chain, InterpretedElimination(link)):
+        elimination.chain = chain
+        results.append(np.concatenate([each.ravel() for each in elimination.solve(defects, conditions[:, 0])]))
+    assert not isinstance(elimination.chain, block_elimination.CompiledElimination)
     assert results[1] == pytest.approx(results[0], abs=1e-12)

@@ -232,7 +232,8 @@ def _what_went_wrong(called: str, error: Exception, place: str) -> str:
 def scalar_of(what: str, value: Any, faults: list[str]) -> casadi.SX:
     """A returned value as one expression; what it cannot be is a fault, and 0 stands in for it."""
     try:
-        expression = casadi.densify(casadi.SX(value))
+        expression = value if isinstance(value, casadi.SX) else casadi.SX(value)
+        expression = expression if expression.is_dense() else casadi.densify(expression)
     except (NotImplementedError, TypeError, RuntimeError):
         faults.append(f"{what} is a {type(value).__name__}, not an expression.")
         return casadi.SX(0)

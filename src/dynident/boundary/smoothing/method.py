@@ -70,7 +70,7 @@ def points_or_number(name: str, value: Any) -> list[str]:
 class BoundaryValueMethod(Method):
     """States and parameters under a model with process noise (weak constraint); for models that are not quite right.
 
-    Minimises the weighted sum of model errors, measurement errors and what is known of the first state, (3.6) of the thesis.
+    Minimises the weighted sum of model errors, measurement errors and what is known of the initial state, (3.6) of the thesis.
     See the manual, methods/boundary_value.
 
     Examples

@@ -101,6 +101,30 @@ void dynident_eliminate_forward(long long segments, int n, int m, const double *
   }
 }
 
+typedef void (*factored)(char *, int *, int *, double *, int *, int *, double *, int *, int *); /* LAPACK's dgetrs */
+
+void dynident_eliminate_back(long long, int, int, const double *, const double *, const double *, double *);
+
+/* All of it for several right-hand sides: rhs (count, segments n), which is overwritten, and conditions (count, n + m) become
+   s (count, segments + 1, n) and p (count, m). small, pivots: the factored equations of both ends and p, each row divided by
+   row_size; room: 2 n + m. */
+void dynident_eliminate_solve(long long segments, int n, int m, const double *kept, double *small, int *pivots,
+                              const double *row_size, factored solve, int count, double *rhs, const double *conditions,
+                              double *s, double *p, double *room) {
+  int rows = 2 * n + m, one = 1, info, a, k;
+  char plain = 'N';
+  for (k = 0; k < count; k++, rhs += segments * n, conditions += n + m, s += (segments + 1) * n, p += m) {
+    dynident_eliminate_forward(segments, n, m, kept, rhs);
+    for (a = 0; a < n; a++) room[a] = rhs[(segments - 1) * n + a] / row_size[a];
+    for (a = n; a < rows; a++) room[a] = conditions[a - n] / row_size[a];
+    solve(&plain, &rows, &one, small, &rows, pivots, room, &rows, &info);
+    memcpy(s, room, sizeof(double) * n);
+    memcpy(s + segments * n, room + n, sizeof(double) * n);
+    memcpy(p, room + 2 * n, sizeof(double) * m);
+    dynident_eliminate_back(segments, n, m, kept, rhs, p, s);
+  }
+}
+
 /* States at the inner nodes, given s (segments + 1, n) at both ends and p; rhs as it came from above. */
 void dynident_eliminate_back(long long segments, int n, int m, const double *kept, const double *rhs, const double *p,
                              double *s) {
@@ -118,6 +142,42 @@ void dynident_eliminate_back(long long segments, int n, int m, const double *kep
       for (c = 0; c < m; c++) v -= row[3 * n + c] * p[c];
       for (c = a + 1; c < n; c++) v -= row[c] * here[c];
       here[a] = v / row[a];
+    }
+  }
+}
+
+static double at_least(double value, double size) { return fabs(value) > size ? fabs(value) : size; }
+
+/* Links in typical sizes, growth over each segment, and what rounding leaves in each equation of segments and stages; what
+   stands near zero came there from about its typical size. link (segments, n, n + m), stage (segments, stages, n + m). */
+void dynident_measure(long long segments, int n, int m, int stages, const double *link, const double *stage, const double *z,
+                      const double *size, double equation_rounding, double *scaled, double *growth, double *rounding,
+                      double *large) {
+  const int w = n + m;
+  const long long count = (segments + 1) * n;
+  const double *p = z + count, *Z = p + m;
+  double *inner = rounding + count + m;
+  long long i;
+  int a, c;
+  for (c = 0; c < m; c++) large[n + c] = at_least(p[c], size[n + c]);
+  for (i = 0; i < segments; i++) {
+    double most = 0;
+    for (a = 0; a < n; a++) large[a] = at_least(z[i * n + a], size[a]);
+    for (a = 0; a < n; a++, link += w, scaled += w) {
+      double sum = 0, met = 0;
+      for (c = 0; c < w; c++) {
+        scaled[c] = link[c] * size[c] / size[a];
+        met += fabs(link[c]) * large[c];
+      }
+      for (c = 0; c < n; c++) sum += fabs(scaled[c]);
+      if (!(sum <= most)) most = sum;
+      rounding[i * n + a] = equation_rounding * (met + at_least(z[(i + 1) * n + a], size[a]));
+    }
+    growth[i] = most;
+    for (a = 0; a < stages; a++, stage += w) {
+      double met = fabs(*Z++);
+      for (c = 0; c < w; c++) met += fabs(stage[c]) * large[c];
+      *inner++ = equation_rounding * met;
     }
   }
 }

@@ -42,3 +42,18 @@ class InterpretedElimination:
         for i in range(self.segments - 1, 0, -1):
             _, R, others = self.blocks[i - 1]
             s[i] = solve_triangular(R, kept[i - 1] - others @ np.concatenate([s[0], s[i + 1], p]))
+
+
+def measure_links_interpreted(link: np.ndarray, stage: np.ndarray, z: np.ndarray, sizes: np.ndarray, rounding: float
+                              ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """As `measure_links`."""
+    (segments, n, width), inner = link.shape, stage.shape[1]
+    count = (segments + 1) * n
+    nodes = np.maximum(np.abs(z[:count].reshape(-1, n)), sizes[:n])
+    p = np.maximum(np.abs(z[count:count + width - n]), sizes[n:])
+    before = np.hstack([nodes[:-1], np.tile(p, (segments, 1))])
+    met = np.einsum("kij,kj->ki", np.abs(link), before) + nodes[1:]
+    stages = np.abs(z[count + width - n:]).reshape(segments, inner) + np.einsum("kij,kj->ki", np.abs(stage), before)
+    scaled = link * sizes / sizes[:n, None]
+    growth = np.max(np.sum(np.abs(scaled[:, :, :n]), axis=2), axis=1)
+    return scaled, growth, rounding * np.concatenate([met.ravel(), np.zeros(width), stages.ravel()])

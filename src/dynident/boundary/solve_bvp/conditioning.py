@@ -17,15 +17,15 @@ processor.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
 from dataclasses import dataclass
 
 import numpy as np
 
 from dynident.boundary.solve_bvp.mesh import CollocationMesh, ShootingMesh
 from dynident.boundary.solve_bvp.problem import BoundaryConditions, BoundaryJacobian
-from dynident.boundary.solve_bvp.root_finding import Factors, Singular
-from dynident.boundary.solve_bvp.systems import ShootingFactors, factor_shooting_system, rounding_errors
+from dynident.boundary.solve_bvp.root_finding import Singular
+from dynident.boundary.solve_bvp.systems import CollocationFactors, ShootingFactors, factor_shooting_system, rounding_errors
 from dynident.errors import SimulationDiverged
 from dynident.tolerances import FAR_REACH, SOFT_DIRECTION, STIFFNESS_DOUBTFUL, STIFFNESS_ROUNDING, STIFFNESS_UNSURE
 
@@ -42,22 +42,26 @@ class Conditioning:
     reach: float  # largest answer to a change of everything by about its unit, in typical sizes
     condition: float  # largest answer to a unit change of one condition at the ends
     floor: float  # what rounding alone may do to the solution, in typical sizes
-    soft: np.ndarray  # (directions, nodes x states + parameters) orthonormal, in typical sizes: along which it is held least
+    answers: np.ndarray  # (changes, nodes x states + parameters) to random changes of everything, in typical sizes
     factors: ShootingFactors | None  # the Jacobian by steps of half the length; None where it is singular or not finite
+
+    @functools.cached_property
+    def soft(self) -> np.ndarray:
+        """Directions of the farthest answers, orthonormal: along which the solution is held least."""
+        if not np.all(np.isfinite(self.answers)) or not np.any(self.answers):
+            return self.answers[:0]
+        _, lengths, directions = np.linalg.svd(self.answers, full_matrices=False)
+        return np.asarray(directions[lengths > SOFT_DIRECTION * lengths[0]])
 
     def without_soft(self, change: np.ndarray) -> np.ndarray:
         """A change of nodes and parameters, in typical sizes, less its part along which the solution is loose."""
         return change - self.soft.T @ (self.soft @ change)
 
 
-def answer(factors: Factors, change: np.ndarray, unknowns: int) -> np.ndarray:
-    """How nodes and parameters follow a change of segments and conditions; stages, where there are any, have none."""
-    return factors.solve(np.append(change, np.zeros(unknowns - change.size)))[:change.size]
-
-
 def measure_conditioning(steps: ShootingMesh | CollocationMesh, ends: BoundaryConditions, times: np.ndarray,
-                         nodes: np.ndarray, p: np.ndarray, sizes: np.ndarray, first: Factors, unknowns: int) -> Conditioning:
-    """Of the mesh whose Jacobian is `first`; `sizes` of states and parameters, `unknowns` with those inside of the steps."""
+                         nodes: np.ndarray, p: np.ndarray, sizes: np.ndarray, first: ShootingFactors | CollocationFactors
+                         ) -> Conditioning:
+    """Of the mesh whose Jacobian is `first`; `sizes` of states and parameters."""
     n = nodes.shape[1]
     all_sizes = np.concatenate([np.tile(sizes[:n], len(nodes)), sizes[n:]])
     try:
@@ -65,13 +69,22 @@ def measure_conditioning(steps: ShootingMesh | CollocationMesh, ends: BoundaryCo
         second = factor_shooting_system(links, tied, sizes[:n], sizes[n:], regular=not steps.statement.same_slopes)
     except (SimulationDiverged, Singular):
         return Conditioning(False, True, np.inf, np.inf, np.inf, np.zeros((0, all_sizes.size)), None)
-    changes = list(_changes(second))
-    v = np.array([answer(first, change, unknowns) / all_sizes for change in changes])
-    w = np.array([second.solve(change) / all_sizes for change in changes])
+    conditions = second.elimination.row_size[n:]  # all of them and all segments change, by random multiples of their units
+    changes = draws(0, all_sizes.size) * np.concatenate([np.tile(sizes[:n], len(nodes) - 1), conditions])
+    v, w = first.answer(changes) / all_sizes, second.answer(changes) / all_sizes
     reach, condition = float(np.max(np.abs(w))), second.condition
-    known = _known(v, w, steps.order) and _blurred(second, links, tied, w * all_sizes, nodes.shape) < STIFFNESS_ROUNDING
-    return Conditioning(known, condition * FAR_REACH >= reach, reach, condition,
-                        _floor(second, rounding_errors(links, tied, nodes, p), all_sizes), _soft(w), second)
+    known = _known(v, w, steps.order) and _sharp(second, links, tied, w * all_sizes, nodes.shape)
+    rounding = draws(0, all_sizes.size) * rounding_errors(links, tied, nodes, p)
+    floor = float(np.max(np.abs(second.answer(rounding)) / all_sizes))
+    return Conditioning(known, condition * FAR_REACH >= reach, reach, condition, floor, w, second)
+
+
+@functools.lru_cache(maxsize=16)
+def draws(seed: int, size: int) -> np.ndarray:
+    """(PROBES, size) standard normal numbers, always the same ones."""
+    numbers = np.random.default_rng(seed).standard_normal((PROBES, size))
+    numbers.flags.writeable = False
+    return numbers
 
 
 def _known(v: np.ndarray, w: np.ndarray, order: int) -> bool:
@@ -83,39 +96,11 @@ def _known(v: np.ndarray, w: np.ndarray, order: int) -> bool:
     return bool(np.all((share > 1 - STIFFNESS_DOUBTFUL * shown) & near))
 
 
-def _blurred(factors: ShootingFactors, links: np.ndarray, tied: BoundaryJacobian, w: np.ndarray,
-             shape: tuple[int, ...]) -> float:
-    """Relative error of the stiffness along each answer by rounding, the largest of them."""
-    random, count = np.random.default_rng(1), shape[0] * shape[1]
-    worst = 0.0
-    for each in w:
-        rounding = rounding_errors(links, tied, each[:count].reshape(shape), each[count:])
-        moved = factors.solve(random.standard_normal(rounding.size) * rounding)
-        with np.errstate(all="ignore"):
-            worst = max(worst, float(np.sqrt(shape[0] * np.sum(moved**2) / np.sum(each**2))))
-    return worst
-
-
-def _changes(factors: ShootingFactors) -> Iterator[np.ndarray]:
-    """All segments and all conditions at the ends, by random multiples of their units."""
-    segments, n = factors.elimination.segments, factors.sizes.size
-    conditions = factors.elimination.row_size[n:]
-    random = np.random.default_rng(0)
-    for _ in range(PROBES):
-        yield np.concatenate([(random.standard_normal((segments, n)) * factors.sizes).ravel(),
-                              random.standard_normal(conditions.size) * conditions])
-
-
-def _floor(factors: ShootingFactors, rounding: np.ndarray, all_sizes: np.ndarray) -> float:
-    """The largest answer to random rounding of all equations."""
-    random = np.random.default_rng(0)
-    return max(float(np.max(np.abs(factors.solve(random.standard_normal(rounding.size) * rounding)) / all_sizes))
-               for _ in range(PROBES))
-
-
-def _soft(w: np.ndarray) -> np.ndarray:
-    """Directions of the farthest answers."""
-    if not np.all(np.isfinite(w)) or not np.any(w):
-        return w[:0]
-    _, lengths, directions = np.linalg.svd(w, full_matrices=False)
-    return directions[lengths > SOFT_DIRECTION * lengths[0]]
+def _sharp(factors: ShootingFactors, links: np.ndarray, tied: BoundaryJacobian, w: np.ndarray, shape: tuple[int, ...]) -> bool:
+    """Whether rounding leaves the stiffness along each answer known."""
+    count = shape[0] * shape[1]
+    rounding = rounding_errors(links, tied, w[:, :count].reshape(-1, *shape), w[:, count:])
+    moved = factors.answer(draws(1, w.shape[1]) * rounding)
+    with np.errstate(all="ignore"):
+        blurred = np.sqrt(shape[0] * np.sum(moved**2, axis=1) / np.sum(w**2, axis=1))
+    return bool(np.all(blurred < STIFFNESS_ROUNDING))

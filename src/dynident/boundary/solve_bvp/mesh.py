@@ -10,6 +10,7 @@ import numpy as np
 
 from dynident.boundary.solve_bvp.problem import BoundaryConditions, Statement
 from dynident.boundary.solve_bvp.systems import CollocationSystem, PropagatedSegments, ShootingSystem, growth_of
+from dynident.codegen.compiler import remembered
 from dynident.errors import ProblemError, SimulationDiverged
 from dynident.integrators import OF_CHOSEN_DEGREE, integrator_named
 from dynident.integrators.collocation_defects import collocator_for
@@ -175,6 +176,7 @@ def scheme_for(integrator: str, degree: int | None) -> Explicit | Implicit:
     return scheme
 
 
+@remembered(64)
 def steps_for(statement: Statement, integrator: str, degree: int | None) -> ShootingMesh | CollocationMesh:
     """Explicit schemes are followed from node to node, implicit ones have their stages as unknowns."""
     scheme = scheme_for(integrator, degree)

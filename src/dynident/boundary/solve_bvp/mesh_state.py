@@ -6,6 +6,7 @@ All of it is frozen: a step of the loop makes a new state (`run.py`).
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,6 +56,7 @@ class MeshProblem:
     p: np.ndarray
     options: AdaptiveOptions
     watch: Watch | None = None
+    check_guess: Callable[[], None] = lambda: None  # raises where the problem is not finite at the guess, and says where
 
     @functools.cached_property
     def largest_guess(self) -> float:

@@ -1,4 +1,4 @@
-"""Newton: where is F(z) = 0, by steps that are shortened until they help?
+"""Newton (of a boundary value problem: quasilinearization): where is F(z) = 0, by steps that are shortened until they help?
 
 Three tests of whether a step helps:
 
@@ -60,6 +60,14 @@ class DampedNewton:
     def __post_init__(self) -> None:
         if self.test not in TESTS:
             raise ProblemError(f"There is no test '{self.test}' of a Newton step.{did_you_mean(self.test, TESTS)}")
+
+    @property
+    def no_step_helps(self) -> str:
+        return f"because no step helps any more, not even one of {self.shortest:g} times Newton's"
+
+    @property
+    def hidden_by_rounding(self) -> str:
+        return "; rounding hides smaller steps"
 
     def solve(self, system: NonlinearSystem, z: np.ndarray, watch: Watch | None = None) -> RootResult:
         z = np.array(z, dtype=float)
@@ -171,9 +179,8 @@ def stuck(problem: NewtonProblem, state: NewtonState, step: np.ndarray) -> Newto
     if settled(problem, step) or exact(state.value, _linear(state)):
         return state.found()
     if largest(step, problem.system.scale) <= BVP_ROUNDING_STEP and state.last is not None and state.last.share == 1:
-        return state.found("; rounding hides smaller steps")
-    shortest = problem.options.shortest
-    return state.stopped(False, f"because no step helps any more, not even one of {shortest:g} times Newton's", TOO_SHORT)
+        return state.found(problem.options.hidden_by_rounding)
+    return state.stopped(False, problem.options.no_step_helps, TOO_SHORT)
 
 
 NEWTON: OuterLoop[NewtonProblem, NewtonState] = OuterLoop(

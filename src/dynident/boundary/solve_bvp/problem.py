@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -14,6 +17,7 @@ import numpy as np
 from dynident.errors import ProblemError, SimulationDiverged, did_you_mean
 from dynident.models.definition import column_vector
 from dynident.models.equations import EquationModel
+from dynident.models.function_key import function_key
 from dynident.models.tracing import returned_for_symbols, scalar_of
 
 LETTER = "y"  # states are y1, y2, ... unless they are named
@@ -25,7 +29,9 @@ BoundaryJacobian = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # valu
 
 
 class BoundaryConditions(Protocol):
-    """Conditions g(begin, end, p) = 0, as many as states and parameters together."""
+    """Conditions g(begin, end, p) = 0, as many as states and parameters together; separated boundary conditions ask one end
+    each, periodic ones both.
+    """
 
     def value(self, begin: np.ndarray, end: np.ndarray, p: np.ndarray) -> np.ndarray: ...
 
@@ -36,13 +42,17 @@ class SymbolicBoundaryConditions:
     """Conditions as one expression in the symbols of both states and of the parameters."""
 
     def __init__(self, begin: ca.SX, end: ca.SX, p: ca.SX, conditions: ca.SX):
-        slope = ca.densify(ca.jacobian(conditions, ca.vertcat(begin, end, p)))
-        everything = ca.vertcat(begin, end, p)
-        self.plain = _Direct(ca.Function("ends", [everything], [ca.densify(conditions)]))
-        self.both = _Direct(ca.Function("ends_slopes", [everything], [ca.densify(conditions), slope]))
+        self.everything = everything = ca.vertcat(begin, end, p)
+        slope = ca.densify(ca.jacobian(conditions, everything))
+        self.plain = BufferedFunction(ca.Function("ends", [everything], [ca.densify(conditions)]))
+        self.both = BufferedFunction(ca.Function("ends_slopes", [everything], [ca.densify(conditions), slope]))
 
     def value(self, begin: np.ndarray, end: np.ndarray, p: np.ndarray) -> np.ndarray:
         return _finite(self.plain(np.concatenate([begin, end, p]))[0].ravel())
+
+    def both_again(self) -> BufferedFunction:
+        """Conditions and their slopes, with numbers of its own."""
+        return BufferedFunction(self.both.function)
 
     def linearize(self, begin: np.ndarray, end: np.ndarray, p: np.ndarray) -> BoundaryJacobian:
         value, slope = self.both(np.concatenate([begin, end, p]))
@@ -52,10 +62,11 @@ class SymbolicBoundaryConditions:
         return value.ravel(), slope[:, :n], slope[:, n:2 * n], slope[:, 2 * n:]
 
 
-class _Direct:
+class BufferedFunction:
     """A CasADi function of one vector, called through its buffers: a tenth of the usual cost of a call."""
 
     def __init__(self, function: ca.Function):
+        self.function, self.alone = function, threading.Lock()
         self.buffer, self.trigger = function.buffer()
         self.argument = np.zeros(function.size1_in(0))
         self.results = [np.zeros(function.size_out(k)[::-1]) for k in range(function.n_out())]  # column by column
@@ -63,10 +74,16 @@ class _Direct:
         for k, room in enumerate(self.results):
             self.buffer.set_res(k, memoryview(room))  # type: ignore[call-arg, arg-type]
 
+    @functools.cached_property
+    def as_c(self) -> Any:
+        """From C: from `argument` to `results`."""
+        return ctypes.CFUNCTYPE(None)(self.trigger)
+
     def __call__(self, argument: np.ndarray) -> list[np.ndarray]:
-        self.argument[:] = argument
-        self.trigger()
-        return [room.T.copy() for room in self.results]
+        with self.alone:
+            self.argument[:] = argument
+            self.trigger()
+            return [room.T.copy() for room in self.results]
 
 
 class LinearBoundaryConditions:
@@ -144,8 +161,33 @@ class Statement:
         return np.asarray(call(t[None, :], y.T, inputs, np.tile(p[list(self.used)][:, None], (1, count)))).T.reshape(count, n)
 
 
+_traced: OrderedDict[Hashable, Statement] = OrderedDict()
+TRACED = 64  # statements that are kept
+
+
 def trace_problem(rate: Callable[..., Any] | EquationModel, boundary: Callable[..., Any], count: int,
-                 states: Sequence[str] | None, parameters: Sequence[str]) -> Statement:
+                  states: Sequence[str] | None, parameters: Sequence[str]) -> Statement:
+    """Both functions as expressions; of those that surely say what they said before, the statement that was made then."""
+    names = (*(states or ()), *parameters)
+    keys = rate if isinstance(rate, EquationModel) else function_key(rate, names), function_key(boundary, names)
+    if None in keys:
+        return _trace(rate, boundary, count, states, parameters)
+    key = keys, count, states if states is None else tuple(states), tuple(parameters)
+    if (found := _traced.pop(key, None)) is None:
+        found = _trace(rate, boundary, count, states, parameters)
+    _traced[key] = found  # the one that was asked for last stands at the end
+    if len(_traced) > TRACED:
+        _traced.popitem(last=False)
+    return found
+
+
+def forget_statements() -> None:
+    """As if nothing had been traced yet."""
+    _traced.clear()
+
+
+def _trace(rate: Callable[..., Any] | EquationModel, boundary: Callable[..., Any], count: int, states: Sequence[str] | None,
+           parameters: Sequence[str]) -> Statement:
     """Trace both functions once with symbols; all faults are listed in one error."""
     faults: list[str] = []
     names = _state_names(rate, count, states, faults)
@@ -166,11 +208,11 @@ def trace_problem(rate: Callable[..., Any] | EquationModel, boundary: Callable[.
     faults += _idle(rate, parameters, {*in_conditions, *(parameters[k] for k in used)}, bool(faults))
     if faults or model is None:
         raise ProblemError(faults)
-    ends = SymbolicBoundaryConditions(column_vector(begin), column_vector(end), column_vector(p), column_vector(conditions))
-    everything = ca.vertcat(column_vector(begin), column_vector(end), column_vector(p))
-    straight = bool(ca.is_linear(column_vector(conditions), everything))
+    first, last, held = column_vector(begin), column_vector(end), column_vector(conditions)
+    ends = SymbolicBoundaryConditions(first, last, column_vector(p), held)
+    straight = bool(ca.is_linear(held, ends.everything))
     return Statement(tuple(names), tuple(parameters), model, used, ends, wanted, straight and _straight(model),
-                     _free(model, column_vector(begin), column_vector(end), column_vector(conditions)))
+                     _free(model, first, last, held))
 
 
 def _state_names(rate: Any, count: int, states: Sequence[str] | None, faults: list[str]) -> list[str]:
@@ -208,8 +250,11 @@ def _free(model: EquationModel, begin: ca.SX, end: ca.SX, conditions: ca.SX) -> 
     """States whose level nothing determines; read off the expressions, so that no rounding has a say."""
     t, x, p = (ca.SX.sym("t"), ca.SX.sym("x", len(model.states)), ca.SX.sym("p", len(model.parameters)))
     inside = ca.jacobian(model.rate(t, x, ca.SX(0, 1), p), x)
+    idle = [k for k in range(len(model.states)) if inside[:, k].is_zero()]
+    if not idle:
+        return ()
     level = ca.simplify(ca.jacobian(conditions, begin) + ca.jacobian(conditions, end))
-    return tuple(name for k, name in enumerate(model.states) if inside[:, k].is_zero() and level[:, k].is_zero())
+    return tuple(model.states[k] for k in idle if level[:, k].is_zero())
 
 
 def _of_model(model: EquationModel, names: list[str], parameters: Sequence[str], faults: list[str]

@@ -5,7 +5,8 @@
    from the solution on a coarser mesh by Newton, which insists where it fails.
 3. Error: the same nodes with steps of half the length show how far off each segment is; the factored Jacobian turns this into
    the error of the solution.
-4. Refine: segments that add most are cut, until the error is below the tolerance or rounding is all that is left of it.
+4. Refine (mesh selection): segments that add most are cut, in a boundary layer above all, until the error is below the
+   tolerance or rounding is all that is left of it.
 5. Conditioning: measured once, there. Where the mesh cannot tell the equations from singular ones, twice as many nodes are
    asked, a few times; what then is not determined is one of many solutions, or not claimed.
 
@@ -20,7 +21,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dynident.boundary.solve_bvp.conditioning import EPS, answer, measure_conditioning
+from dynident.boundary.solve_bvp.conditioning import EPS, measure_conditioning
 from dynident.boundary.solve_bvp.mesh import split, too_short
 from dynident.boundary.solve_bvp.mesh_state import (
     MOST_PIECES,
@@ -32,8 +33,10 @@ from dynident.boundary.solve_bvp.mesh_state import (
     Solver,
 )
 from dynident.boundary.solve_bvp.newton import DampedNewton
+from dynident.boundary.solve_bvp.newton_compiled import compiled_newton
 from dynident.boundary.solve_bvp.result import Round, interpolated, polynomials
 from dynident.boundary.solve_bvp.root_finding import ILL_POSED, STATUS_CODES, TOO_MANY, TOO_SHORT, RootResult
+from dynident.boundary.solve_bvp.systems import CollocationSystem, ShootingSystem
 from dynident.errors import SimulationDiverged
 from dynident.status import Status, StatusCode
 from dynident.tolerances import BADLY_CONDITIONED, HIDDEN_STATE, ROUGH_ERROR, SEGMENT_NOISE, SEGMENT_ROUNDING
@@ -144,7 +147,7 @@ def solve_mesh(problem: MeshProblem, state: MeshState) -> MeshState:
     system = steps.system(state.times, problem.ends, state.sizes)
     begin = steps.start(system, state.times, state.course, state.p)  # type: ignore[arg-type]
     try:
-        root = state.solver.solve(system, begin, problem.watch)
+        root = find_root(problem, state.solver, system, begin, not state.rounds)
     except SimulationDiverged as wall:
         root = RootResult(begin, False, f"because {wall}", TOO_MANY, (), 0, 1)
     nodes, p = (part.copy() for part in system.unpack(root.point))
@@ -169,6 +172,16 @@ def solve_mesh(problem: MeshProblem, state: MeshState) -> MeshState:
     return replace(state, p=p, sizes=sizes, story=story,
                    course=functools.partial(interpolated, state.times, steps.fractions, inside),
                    solution=MeshSolution(state.times, nodes, p, residual, inside, sizes))
+
+
+def find_root(problem: MeshProblem, solver: Solver, system: ShootingSystem | CollocationSystem, begin: np.ndarray, first: bool
+              ) -> RootResult:
+    """By one compiled call where there can be one; whoever watches is told step by step."""
+    if problem.watch is None and isinstance(solver, DampedNewton) and (root := compiled_newton(solver, system, begin)):
+        return root  # so that the guess was finite, too
+    if first:
+        problem.check_guess()
+    return solver.solve(system, begin, problem.watch)
 
 
 def typical_sizes(problem: MeshProblem, times: np.ndarray, nodes: np.ndarray, p: np.ndarray, root: RootResult) -> np.ndarray:
@@ -201,7 +214,7 @@ def estimate_error(problem: MeshProblem, state: MeshState) -> MeshState:
     inner = np.max(np.abs(predicted - between) / solution.sizes[:solution.nodes.shape[1]], axis=(1, 2))
     missed = (ends - solution.nodes[1:]).ravel()
     lacks = np.concatenate([missed, problem.ends.value(solution.nodes[0], solution.nodes[-1], solution.p)])
-    moved = answer(root.linear.factors, lacks, root.point.size) / solution.all_sizes
+    moved = root.linear.factors.answer(lacks) / solution.all_sizes
     return _with_solution(state, replace(solution, lacks=lacks, between=inner, at_nodes=float(np.max(np.abs(moved)))))
 
 
@@ -217,7 +230,7 @@ def measured(problem: MeshProblem, state: MeshState) -> MeshState:
     assert solution is not None and solution.sizes is not None and solution.lacks is not None
     assert root is not None and root.linear is not None
     found = measure_conditioning(problem.steps, problem.ends, solution.times, solution.nodes, solution.p, solution.sizes,
-                                 root.linear.factors, root.point.size)
+                                 root.linear.factors)
     at_nodes = solution.at_nodes
     if found.factors is not None:
         at_nodes = max(at_nodes, float(np.max(np.abs(found.factors.solve(solution.lacks)) / solution.all_sizes)))

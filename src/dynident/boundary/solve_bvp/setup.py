@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -66,8 +67,10 @@ def mesh_problem(rate: Callable[..., Any] | EquationModel, boundary: Callable[..
     options = AdaptiveOptions(float(given.tolerance), solver, int(given.nodes), float(given.growth), _sizes(statement, sizes),
                               statement.same_slopes, bool(statement.free))
     steps, p = steps_for(statement, given.integrator, given.degree), np.array(list(start.values()))
-    _check_start(statement, steps, times, course, p)
-    return statement, MeshProblem(steps, statement.ends, times, course, p, options, told), wanted
+    check = functools.partial(_check_start, statement, steps, times, course, p)
+    if steps.follows or statement.free:
+        check()
+    return statement, MeshProblem(steps, statement.ends, times, course, p, options, told, check), wanted
 
 
 def _sizes(statement: Statement, scale: Mapping[str, float]) -> np.ndarray:
@@ -234,6 +237,7 @@ class GuessFunction:
     def __init__(self, function: Callable[[float], Any], begin: float):
         self.function, self.begin = function, begin
         self.states = self.at(begin).size
+        self.values = functools.lru_cache(maxsize=1)(self._values)  # the first mesh is asked for several times
 
     def at(self, t: float) -> np.ndarray:
         try:
@@ -248,12 +252,18 @@ class GuessFunction:
                                ) from None
 
     def __call__(self, t: np.ndarray) -> np.ndarray:
+        return self.values(np.asarray(t, dtype=float).tobytes())
+
+    def _values(self, times: bytes) -> np.ndarray:
+        t = np.frombuffer(times)
         answers = [self.at(float(each)) for each in t]
         for each, answer in zip(t, answers, strict=True):
             if answer.size != self.states:
                 raise ProblemError(f"The guess function returned {answer.size} numbers at t = {each:g}, but {self.states} at "
                                    f"t = {self.begin:g}; return one number per state.")
-        return np.array(answers).reshape(len(t), self.states)
+        values = np.array(answers).reshape(len(t), self.states)
+        values.flags.writeable = False  # they are kept
+        return values
 
 
 def guess_of(guess: Any, mesh: np.ndarray, times: np.ndarray, faults: list[str]) -> tuple[Course, np.ndarray]:

@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from dynident.boundary.solve_bvp.block_elimination import BlockElimination
+from dynident.boundary.solve_bvp.block_elimination import BlockElimination, measure_links
 from dynident.boundary.solve_bvp.problem import BoundaryConditions, BoundaryJacobian
 from dynident.boundary.solve_bvp.root_finding import FactoredSystem
 from dynident.errors import SimulationDiverged
@@ -153,9 +153,17 @@ class ShootingFactors:
     growth: np.ndarray  # (segments,) how much a change at the begin of a segment can grow to its end
 
     def solve(self, rhs: np.ndarray) -> np.ndarray:
-        n, count = self.sizes.size, self.elimination.segments * self.sizes.size
-        s, p = self.elimination.solve(rhs[:count].reshape(-1, n) / self.sizes, rhs[count:])
-        return np.concatenate([(s * self.sizes).ravel(), p * self.parameter_sizes])
+        """For one right-hand side (equations,), or many (any number, equations)."""
+        n, count, many = self.sizes.size, self.elimination.segments * self.sizes.size, rhs.shape[:-1]
+        defects = rhs[..., :count].reshape(*many, self.elimination.segments, n) / self.sizes
+        s, p = self.elimination.solve(defects, rhs[..., count:])
+        s *= self.sizes
+        p *= self.parameter_sizes
+        return np.concatenate([s.reshape(*many, count + n), p], axis=-1)
+
+    def answer(self, changes: np.ndarray) -> np.ndarray:
+        """How nodes and parameters follow changes of segments and conditions: the same here."""
+        return self.solve(changes)
 
     @functools.cached_property
     def softest(self) -> np.ndarray:
@@ -163,14 +171,16 @@ class ShootingFactors:
 
         A unit is what the condition changes by where all states move by their typical size.
         """
-        units = np.diag(self.elimination.row_size[self.sizes.size:])
-        still = np.zeros(self.elimination.segments * self.sizes.size)
-        return max((self.solve(np.concatenate([still, unit])) for unit in units), key=self._reach)
+        units = self.elimination.row_size[self.sizes.size:]
+        changes = np.zeros((units.size, self.elimination.segments * self.sizes.size + units.size))
+        changes[:, -units.size:] = np.diag(units)
+        moves = self.answer(changes)
+        return np.asarray(moves[np.argmax(self._reach(moves))])
 
-    def _reach(self, move: np.ndarray) -> float:
-        """The largest change, in typical sizes."""
+    def _reach(self, moves: np.ndarray) -> np.ndarray:
+        """The largest change of each, in typical sizes."""
         nodes = self.elimination.segments + 1
-        return float(np.max(np.abs(move) / np.concatenate([np.tile(self.sizes, nodes), self.parameter_sizes])))
+        return np.asarray(np.max(np.abs(moves) / np.concatenate([np.tile(self.sizes, nodes), self.parameter_sizes]), axis=-1))
 
     @property
     def condition(self) -> float:
@@ -178,7 +188,7 @@ class ShootingFactors:
 
         This is the condition number that MUSN and the thesis warn about: its logarithm is the number of digits that are lost.
         """
-        return self._reach(self.softest)
+        return float(self._reach(self.softest))
 
 
 def factor_shooting_system(links: np.ndarray, tied: BoundaryJacobian, sizes: np.ndarray, parameter_sizes: np.ndarray,
@@ -191,12 +201,18 @@ def factor_shooting_system(links: np.ndarray, tied: BoundaryJacobian, sizes: np.
 
 
 def rounding_errors(links: np.ndarray, tied: BoundaryJacobian, nodes: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """(segments x states + conditions,) what rounding leaves in each equation: units in the last place of its terms."""
-    _, begin, end, shared = tied
-    before = np.abs(np.hstack([nodes[:-1], np.tile(p, (len(nodes) - 1, 1))]))
-    met = np.einsum("kij,kj->ki", np.abs(links), before) + np.abs(nodes[1:])
-    held = np.abs(begin) @ np.abs(nodes[0]) + np.abs(end) @ np.abs(nodes[-1]) + np.abs(shared) @ np.abs(p)
-    return BVP_EQUATION_ROUNDING * np.concatenate([met.ravel(), held])
+    """(segments x states + conditions,) what rounding leaves in each equation: units in the last place of its terms.
+
+    Of `nodes` and `p` there may be many; then the first axis counts them.
+    """
+    _, begin, end, shared = (np.abs(each) for each in tied)
+    links, nodes, p = np.abs(links), np.abs(nodes), np.abs(p)
+    n = nodes.shape[-1]
+    met = (links[:, :, :n] @ nodes[..., :-1, :, None])[..., 0] + nodes[..., 1:, :]
+    if p.shape[-1]:
+        met += (links[:, :, n:] @ p[..., None, :, None])[..., 0]
+    held = nodes[..., 0, :] @ begin.T + nodes[..., -1, :] @ end.T + p @ shared.T
+    return BVP_EQUATION_ROUNDING * np.concatenate([met.reshape(*met.shape[:-2], -1), held], axis=-1)
 
 
 def growth_of(links: np.ndarray, sizes: np.ndarray) -> np.ndarray:
@@ -267,6 +283,10 @@ class CollocationFactors:
     def growth(self) -> np.ndarray:
         return self.linked.growth
 
+    def answer(self, changes: np.ndarray) -> np.ndarray:
+        """How nodes and parameters follow changes of segments and conditions, where the equations of the stages stay."""
+        return self.linked.solve(changes)
+
     def solve(self, rhs: np.ndarray) -> np.ndarray:
         segments, unknowns, _ = self.stage.shape
         outer = self.linked.solve(rhs[:rhs.size - segments * unknowns])
@@ -335,12 +355,17 @@ class CollocationSystem:
         out = self.run(z, True)
         tied = self.ends.linearize(nodes[0], nodes[-1], p)
         links, stage = self.widened(out.link[:-1]), self.widened(out.stage)
-        linked = factor_shooting_system(links, tied, self.sizes, self.parameter_sizes, self.regular)
+        sizes = np.concatenate([self.sizes, self.parameter_sizes])
+        scaled, growth, rounding = measure_links(links, stage, z, sizes, BVP_EQUATION_ROUNDING)
+        _, begin, end, shared = tied
+        elimination = BlockElimination(scaled, begin * self.sizes, end * self.sizes, shared * self.parameter_sizes,
+                                       self.regular)
+        linked = ShootingFactors(elimination, self.sizes, self.parameter_sizes, growth)
         value = np.concatenate([out.defect.ravel(), tied[0], -out.correction.ravel()])
-        large = np.maximum(np.abs(nodes), self.sizes), np.maximum(np.abs(p), self.parameter_sizes)
-        before = np.hstack([large[0][:-1], np.tile(large[1], (self.count, 1))])
-        inner = np.abs(self.stages(z)).reshape(self.count, -1) + np.einsum("kij,kj->ki", np.abs(stage), before)
-        rounding = np.concatenate([rounding_errors(links, tied, *large), BVP_EQUATION_ROUNDING * inner.ravel()])
+        at = [np.maximum(np.abs(each), size) for each, size in ((nodes[0], self.sizes), (nodes[-1], self.sizes),
+                                                                (p, self.parameter_sizes))]
+        held = sum(np.abs(slope) @ each for slope, each in zip(tied[1:], at, strict=True))
+        rounding[self.count * self.states:][:held.size] = BVP_EQUATION_ROUNDING * held
         return FactoredSystem(value, CollocationFactors(linked, stage), rounding)
 
     def widened(self, slopes: np.ndarray) -> np.ndarray:
