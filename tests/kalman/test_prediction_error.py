@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from noisy_plants import KINDS, dense_likelihood, linear_problem, oscillator, tank
@@ -9,7 +11,7 @@ from scipy.linalg import expm
 
 import dynident as di
 from dynident.kalman.prediction_error import innovations
-from dynident.kalman.prediction_error.scoring import TOTAL_LEAST_SQUARES, evaluate
+from dynident.kalman.prediction_error.scoring import TOTAL_LEAST_SQUARES, KeptHessian, evaluate
 from dynident.kalman.prediction_error.setup import build_prediction
 from dynident.statistics.distributions import chi_square_quantile
 
@@ -214,3 +216,47 @@ def test_result_is_saved_with_its_criterion_and_noises(tmp_path):
     assert again.input_noise == found.input_noise == {"u": 0.3}
     assert again.problem.experiments[0].input_noise == problem.experiments[0].input_noise
     assert "Criterion: errors in variables" in str(again)
+
+
+def test_a_hessian_that_is_carried_on_becomes_that_of_a_quadratic():
+    """The symmetric rank-one update along as many independent steps as there are entries is exact (Nocedal and Wright, 6.2)."""
+    rng = np.random.default_rng(0)
+    root = rng.standard_normal((4, 4))
+    true, free = root @ root.T, np.array([True, False, True, True, True])
+    kept = KeptHessian(free, np.eye(4))
+    for step in np.eye(5)[free] + 0.1 * rng.standard_normal((4, 5)):
+        kept = kept.along(step, np.insert(true @ step[free], 1, 7.0))
+    np.testing.assert_allclose(kept.matrix, true, rtol=1e-9)
+    assert kept.along(np.zeros(5), np.zeros(5)) is kept  # says nothing about it
+
+
+def test_what_a_gap_makes_wide_does_not_stick_out():
+    """Behind missing samples an innovation is large, and foreseen to be."""
+    for seed in range(2):
+        problem, _ = tank(seed, "process")
+        (run,) = problem.experiments
+        h = np.array(run.outputs["h"])
+        for begin in range(50, 400, 70):
+            h[begin:begin + 30] = np.nan
+        estimate = di.identify(problem.replace(experiments=[replace(run, outputs={"h": h})]), di.prediction_error(),
+                               progress=False)
+        assert estimate.verdict.grade == "A" and "stick out" not in estimate.verdict.sentence
+
+
+@pytest.mark.parametrize(("plant", "initial"), [(tank, {"h(0)": 1.5}), (oscillator, {"x(0)": 0.0, "v(0)": 0.0})])
+def test_intervals_of_initial_states_hold_them(plant, initial):
+    """A few samples tell of a first state, and their scores add up to zero at the end: its spread is not taken from them."""
+    inside = []
+    for seed in range(8):
+        estimate = di.identify(plant(seed, "sensor")[0], di.prediction_error(), progress=False)
+        assert estimate.criterion == "errors in variables"
+        inside += [low <= truth <= high for name, truth in initial.items()
+                   for low, high in [estimate.uncertainty.interval(name)]]
+    assert np.mean(inside) > 0.8
+
+
+@pytest.mark.parametrize(("kind", "printed"), [("sensor", "sensor of u 0.3 (std, given)"), ("behind", "behind u 0."),
+                                               ("process", "on h 0.01")])
+def test_noises_beside_those_of_the_outputs_are_printed(kind, printed):
+    text = " ".join(str(di.identify(tank(0, kind)[0], progress=False)).split())
+    assert f"disturbed {printed}" in text

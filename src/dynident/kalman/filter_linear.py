@@ -1,5 +1,5 @@
-"""Covariance through a linear step (prediction) and a linear measurement (update by the Kalman gain), in NumPy; the twin of
-filter_linear.c."""
+"""Covariance through a linear step (time update) and a linear measurement (measurement update by the Kalman gain), in NumPy;
+the twin of filter_linear.c."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class FullCovariance:
 
 @dataclass(frozen=True)
 class SquareRootCovariance:
-    """A matrix L with L L' = P: steps by an orthogonal factorisation, measurements by Potter's formula."""
+    """Square-root filter, a matrix L with L L' = P: steps by an orthogonal factorisation, measurements by Potter's formula."""
 
     def keep(self, P: np.ndarray) -> np.ndarray:
         return semidefinite_cholesky(P)
@@ -109,7 +109,9 @@ class MeasurementUpdate:
 def update_with_measurements(form: CovarianceForm, x: np.ndarray, P: np.ndarray, at: np.ndarray, output: np.ndarray,
                              H: np.ndarray, y: np.ndarray, r: np.ndarray, gate: float, used: np.ndarray | None = None
                              ) -> MeasurementUpdate:
-    """All measurements of one sample, one after another; they are linear in x around `at`, y = output + H (x - at) + error.
+    """All measurements of one sample, one after another (sequential processing).
+
+    They are linear in x around `at`: y = output + H (x - at) + error.
 
     `used` says which are used, as the gate said before; None asks the gate, a Mahalanobis distance (0: there is none).
     """

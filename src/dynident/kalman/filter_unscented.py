@@ -90,7 +90,7 @@ def _correct(model: FilterModel, x: np.ndarray, P: np.ndarray, t: float, u: np.n
         G = np.linalg.cholesky(S[np.ix_(which, which)])
     except np.linalg.LinAlgError:
         raise FilterFault(NOT_POSITIVE) from None
-    C = np.linalg.solve(G, (Y - mean)[1:, which].T @ (points[1:] - x) / (2 * n))  # gains, whitened
+    C = np.linalg.solve(G, (Y - mean)[1:, which].T @ (points[1:] - x) / (2 * n))  # cross-covariance, whitened
     e = np.linalg.solve(G, innovation[which])
     loglik = -0.5 * (np.sum(e**2) + np.sum(np.log(2 * np.pi * np.diag(G) ** 2)))
     whitened, rows = np.full(ny, np.nan), np.linalg.solve(G, statistical_linearization(L, Y[1:n + 1, which], Y[n + 1:, which]))

@@ -102,7 +102,7 @@ integrator_option = partial(
 substeps_option = partial(option, 1, "Steps of the integrator between two samples.", whole_number(1))
 process_noise_option = partial(
     option, None, 'By state or parameter the standard deviation that it adds, in its unit, or "estimate"; what is not named '
-    'has none. '
+    'has none (a parameter that has some is a random walk). '
     "None: what the problem states, else those of the velocities (of all states where there are none) are estimated.",
     noise_levels,
     keep_empty=True)  # an empty table is said: there is none

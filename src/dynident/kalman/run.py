@@ -1,4 +1,4 @@
-"""Run: the filter over all records, pass after pass, and the smoother back over them."""
+"""Run: the filter over all records, pass after pass, and the Rauch-Tung-Striebel (fixed-interval) smoother back over them."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import casadi as ca
@@ -28,6 +28,7 @@ from dynident.methods.build_estimate import active_bound_notes, as_sentence, bui
 from dynident.statistics.covariance import Covariance
 from dynident.statistics.hessian_covariance import covariance_from_hessian_factor
 from dynident.status import Status, StatusCode, fit_status
+from dynident.tolerances import FEW_SCORES
 
 CORRELATED_LAGS = 5  # samples over which scores may be correlated where innovations are not white (Newey and West)
 ASSUMED = ("the model is right and nearly linear over the interval, and disturbed by independent normal noise in {places}")
@@ -36,9 +37,10 @@ CORRELATED = "; correlations of the innovations over up to 5 samples are allowed
 
 def build_prediction_estimate(setup: PredictionSetup, method: PredictionError, found: ScoringState, lower: np.ndarray,
                               upper: np.ndarray, criterion: str, why: str, remarks: tuple[str, ...],
-                              times: Mapping[str, float], counts: Mapping[str, int], shift: np.ndarray | None = None
+                              times: Mapping[str, float], counts: Mapping[str, int], shifts: Sequence[np.ndarray] = ()
                               ) -> Estimate:
-    """`shift` (unknowns,) in coordinates: how far they would be off if the noise were in another place, where nobody says."""
+    """`shifts`, each (unknowns,) in coordinates: how far they would be off if the noise were in another place, where nobody
+    says, or if another end were the right one."""
     problem = setup.problem
     values = dict(zip(problem.names, map(float, setup.values(found.theta)), strict=True))
     records = _filter_records(setup, found)
@@ -47,7 +49,7 @@ def build_prediction_estimate(setup: PredictionSetup, method: PredictionError, f
     process = _process_noise(setup, found.theta)
     filtered = FilterResult(records, (), process, "second", tuple(name for _, name in setup.open_terms), {},
                             statistics["log_likelihood"], tests)
-    uncertainty = _uncertainty(setup, found, lower, upper, criterion, filtered.consistent, shift)
+    uncertainty = _uncertainty(setup, found, lower, upper, criterion, filtered.consistent, shifts)
     trajectories, residuals = trajectories_from(problem, [r.values for r in records], _predicted(setup, found, records))
     held = setup.held.active(found.theta[:setup.unknowns]) if setup.held is not None else []
     notes = [f"Criterion: {criterion}, because {why}.", *remarks,
@@ -139,7 +141,7 @@ def _input_noise(setup: PredictionSetup, theta: np.ndarray) -> dict[str, float]:
 
 
 def _uncertainty(setup: PredictionSetup, found: ScoringState, lower: np.ndarray, upper: np.ndarray, criterion: str, white: bool,
-                 shift: np.ndarray | None) -> Covariance:
+                 shifts: Sequence[np.ndarray]) -> Covariance:
     n, problem = setup.unknowns, setup.problem
     held = on_bound(found, lower, upper)
     if setup.held is not None:
@@ -161,7 +163,9 @@ def _uncertainty(setup: PredictionSetup, found: ScoringState, lower: np.ndarray,
         which = np.concatenate([np.arange(n), noises])
         bread = project @ H[np.ix_(which, which)] @ project.T
         meat = None if white else project @ _score_covariance(setup, found)[np.ix_(which, which)] @ project.T
-    if shift is not None:  # as a standard deviation of its own
+    if meat is not None:
+        meat = _where_scores_are_few(found, bread, meat)
+    for shift in shifts:  # each as a standard deviation of its own
         meat = (bread if meat is None else meat) + np.outer(bread @ shift, bread @ shift)
     bread = bread / slopes / slopes[:, None]
     meat = None if meat is None else meat / slopes / slopes[:, None]
@@ -181,6 +185,20 @@ def _score_covariance(setup: PredictionSetup, found: ScoringState) -> np.ndarray
             cross = scores[lag:].T @ scores[:-lag]
             total += (1 - lag / (CORRELATED_LAGS + 1)) * (cross + cross.T)
     return total
+
+
+def _where_scores_are_few(found: ScoringState, bread: np.ndarray, meat: np.ndarray) -> np.ndarray:
+    """The covariance of the gradient, not smaller than the model's own for unknowns that only a few samples tell of.
+
+    An initial state is told by the first samples alone; their scores add up to zero at the optimum, and their squares say next
+    to nothing about the spread.
+    """
+    shares = [np.sum(at.de[..., :len(bread)] ** 2 / at.s[..., None], axis=1) for at in found.at.innovations]
+    total, squares = sum(np.sum(share, axis=0) for share in shares), sum(np.sum(share**2, axis=0) for share in shares)
+    few = total**2 < FEW_SCORES * squares
+    own, model = np.diag(meat), np.diag(bread)
+    scale = np.sqrt(np.where(few & (own > 0) & (model > own), model / np.where(own > 0, own, 1.0), 1.0))
+    return np.asarray(meat * scale * scale[:, None])
 
 
 def _total_least_squares(setup: PredictionSetup, found: ScoringState) -> tuple[np.ndarray, np.ndarray]:

@@ -5,48 +5,46 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 
 import numpy as np
 
 from dynident.codegen import compiler
-from dynident.errors import DynidentError
+from dynident.errors import NotSupported
 from dynident.estimate.estimate import Estimate
 from dynident.kalman.method import ESTIMATE
-from dynident.kalman.prediction_error.firm_constraints import FirmConstraints
 from dynident.kalman.prediction_error.method import PredictionError
-from dynident.kalman.prediction_error.restricted import RestrictedLikelihood
-from dynident.kalman.prediction_error.result import build_prediction_estimate, whitened_innovations
-from dynident.kalman.prediction_error.scoring import (
-    TOTAL_LEAST_SQUARES,
-    ScoringState,
-    evaluate,
-    inverse_information,
-    minimise,
-)
+from dynident.kalman.prediction_error.other_ends import rivals
+from dynident.kalman.prediction_error.result import build_prediction_estimate
+from dynident.kalman.prediction_error.scoring import TOTAL_LEAST_SQUARES, ScoringState, inverse_information, minimise
+from dynident.kalman.prediction_error.search import Search, innovations_nearly_white
 from dynident.kalman.prediction_error.setup import PredictionSetup, build_prediction
 from dynident.kalman.step_choice import prediction_steps
-from dynident.methods.noise_estimation import signal_std
 from dynident.methods.presets import method_from
 from dynident.models.augmented import disturbed_states
 from dynident.problem.problem import Problem
 from dynident.statistics.quantisation import quantisers_of
-from dynident.statistics.residual_statistics import autoregression_std, practically_white
+from dynident.statistics.residual_statistics import autoregression_std
 from dynident.statistics.residual_tests import whiteness
 from dynident.status import StatusCode
-from dynident.tolerances import ATTENUATION, NAIVE_PREDICTION, NOISE_VANISHED
-
-LEVELS = (1e-3, 1e-2, 0.1, 1.0, 10.0)  # of what would explain a signal's whole spread: where the search for a noise begins
-OUTPUT_LEVELS = (1.0, 0.3, 0.05)  # of the residuals of output error, which hold all noises together
-HIGHEST = 1e3  # times the largest level: beyond it there is no search
-FINEST_OUTPUT = 1e-3  # of the residuals of output error: no sensor's noise is estimated smaller
-ROUNDS = 4  # of scoring; between them, noises that the record does not show are put to their floor
-NO_WORSE = 0.05  # by which L may grow when a noise is put there
-LEAST_INFORMATION = 8.0  # on the logarithm of a noise: less, and it is known to a factor of 1.4 at best
-NOISE_HIDDEN = 0.1  # information on the logarithm of a noise: less, and the record does not show it at all
-NOISE_STEPS = 15  # of scoring in the noises alone, before the unknowns move too
+from dynident.tolerances import ATTENUATION, NAIVE_PREDICTION
 
 OUTPUT_ERROR, PREDICTION_ERROR, ERRORS_IN_VARIABLES = "output error", "prediction error", "errors in variables"
+
+
+@dataclass(frozen=True)
+class SearchLimits:
+    """What a search may cost where nobody asked for it."""
+
+    rows: float  # samples times sub-steps; with more it is not begun
+    passes: float  # of the filter with derivatives, for each place of the noise; then it ends where it is
+
+
+class TooManyRows(NotSupported):
+    """A search that was limited would pass through more samples times sub-steps than it may."""
+
+    def __init__(self, rows: int) -> None:
+        super().__init__(f"{rows:,} samples times sub-steps are more than this search was given.")
+        self.rows = rows
 
 
 def stated_noise(method: PredictionError, problem: Problem) -> dict[str, float | None] | None:
@@ -68,7 +66,7 @@ def identify(method: PredictionError, problem: Problem, tell: Callable[..., obje
 
 
 def after_output_error(method: PredictionError, problem: Problem, first: Estimate, tell: Callable[..., object],
-                       starts: Sequence[np.ndarray] | None = None) -> Estimate:
+                       starts: Sequence[np.ndarray] | None = None, most: SearchLimits | None = None) -> Estimate:
     """The same where output error ended at `first`; `starts` are values to begin at instead of the smoother's."""
     began, compiled = time.perf_counter(), compiler.seconds_compiling
     noise = stated_noise(method, problem)
@@ -77,25 +75,32 @@ def after_output_error(method: PredictionError, problem: Problem, first: Estimat
     if enough := _output_error_is_enough(problem, noise, first):
         return _as_output_error(method, problem, first, enough)
     method, substeps, stiff = prediction_steps(method, problem, first)
-    ends = [_likelihood_end(Search.of(build_prediction(problem, each, method.integrator, substeps), first), method, tell,
-                            starts)
-            for each in ([noise] if noise is not None else noise_candidates(problem))]
+    rows = sum(experiment.samples for experiment in problem.experiments) * substeps  # all outputs of a sample in one pass
+    if most is not None and rows > most.rows:
+        raise TooManyRows(rows)
+    passes = np.inf if most is None else most.passes
+    setups = [replace(build_prediction(problem, each, method.integrator, substeps), most_passes=passes)
+              for each in ([noise] if noise is not None else noise_candidates(problem))]
+    ends = [_likelihood_end(Search.of(each, first), method, tell, starts) for each in setups]
+    first = _with_passes(first, [each.search.setup.passes for each in ends])
     end = min(ends, key=lambda each: (not each.found.converged, each.penalised + each.preference))
     why, better = _verdict(end, asked=noise is not None)
     if noise is None and not better:
         return _as_output_error(method, problem, first, why)
-    search, found = end.search, end.search.restricted(end.found, method, tell)
+    search = replace(end.search, setup=replace(end.search.setup, most_passes=np.inf))  # what was found is brought to its end
+    found = search.restricted(end.found, method, tell)
     if first.converged and found.converged and search.all_vanished(found.theta):
         return _as_output_error(method, problem, first, f"maximum likelihood finds no noise in {', '.join(search.inner)}")
     found, criterion, remarks = _place(search, method, found, tell)
     remarks = [*stiff, *remarks]
     remarks += [f"Maximum likelihood finds no noise in '{name}'." for _, name in search.vanished(found.theta)]
     remarks += search.hardly_known(found)
-    shift, said = _unstated_place(end, ends) if noise is None else (None, [])
+    shifts, said = _unstated_place(end, ends) if noise is None else ([], [])
+    elsewhere, rival = rivals(search.setup, end.found, end.others)
     compiling = compiler.seconds_compiling - compiled
     times = {"compile": compiling, "solve": time.perf_counter() - began - compiling}
     return build_prediction_estimate(search.setup, method, found, search.lower, search.upper, criterion, why,
-                                     (*said, *remarks), times, first.counts, shift)
+                                     (*said, *rival, *remarks), times, first.counts, (*shifts, *elsewhere))
 
 
 def noise_candidates(problem: Problem) -> list[dict[str, float | None]]:
@@ -119,6 +124,7 @@ class LikelihoodEnd:
 
     search: Search
     found: ScoringState
+    others: Sequence[ScoringState]  # ends elsewhere
 
     @property
     def penalised(self) -> float:
@@ -141,7 +147,8 @@ class LikelihoodEnd:
 
 def _likelihood_end(search: Search, method: PredictionError, tell: Callable[..., object], starts: Sequence[np.ndarray] | None
                     ) -> LikelihoodEnd:
-    return LikelihoodEnd(search, search.best(method, tell, starts))
+    found, *others = search.ends(method, tell, starts)
+    return LikelihoodEnd(search, found, others)
 
 
 def _verdict(end: LikelihoodEnd, asked: bool) -> tuple[str, bool]:
@@ -175,7 +182,7 @@ def _better_by_its_own_past(setup: PredictionSetup, found: ScoringState) -> str:
     return ""
 
 
-def _unstated_place(end: LikelihoodEnd, ends: Sequence[LikelihoodEnd]) -> tuple[np.ndarray | None, list[str]]:
+def _unstated_place(end: LikelihoodEnd, ends: Sequence[LikelihoodEnd]) -> tuple[list[np.ndarray], list[str]]:
     """(unknowns,) how far the sensor of an input would move the unknowns if the noise is there, and what a user has to say.
 
     Only where noise of an input explains the record as well, and moves an unknown by more than does not matter.
@@ -186,12 +193,12 @@ def _unstated_place(end: LikelihoodEnd, ends: Sequence[LikelihoodEnd]) -> tuple[
         size, name = _attenuation(other.search.setup, other.found)
         noisy = other.noisy_inputs
         if size > ATTENUATION:
-            return attenuation_shift(other.search.setup, other.found), [
+            return [attenuation_shift(other.search.setup, other.found)], [
                 f"Nobody says whether {', '.join(noisy)} is measured. If the noise is that of its sensor, {name} is off by "
                 f"{size:.2g} standard errors, and the intervals are wide enough for both. State it to narrow them: "
                 f"noise={{\"{noisy[0]}\": Gaussian()}} of the experiment for the sensor, process_noise={{\"{noisy[0]}\": "
                 "Gaussian()} of the problem for what acts behind it."]
-    return None, []
+    return [], []
 
 
 # output error
@@ -201,6 +208,12 @@ def _output_error(method: PredictionError, problem: Problem, tell: Callable[...,
     integrator = method.integrator if method.chooses_integrator else method.simulation_integrator
     shooting = method_from({"kind": "multiple_shooting", "integrator": integrator, "substeps": method.substeps})
     return shooting.identify(problem.with_output_noise_only(), None, tell)
+
+
+def _with_passes(first: Estimate, passes: Sequence[Mapping[str, int]]) -> Estimate:
+    """Output error's estimate with what the searches of all places of the noise took, in the counts."""
+    counts = {key: first.counts.get(key, 0) + sum(own[key] for own in passes) for key in ("simulations", "jacobians")}
+    return replace(first, counts={**first.counts, **counts})
 
 
 def _as_output_error(method: PredictionError, problem: Problem, first: Estimate, why: str) -> Estimate:
@@ -219,162 +232,6 @@ def explained(estimate: Estimate) -> str:
         return "white"
     rounding = all((e, outputs.index(name)) in rounded for e, name in coloured)
     return "no more than what the steps of the sensor make" if rounding else ""
-
-
-# the likelihood
-
-
-@dataclass(frozen=True, eq=False)
-class Search:
-    """From where, and within which bounds, the likelihood is searched."""
-
-    setup: PredictionSetup
-    values: np.ndarray  # (unknowns,) where output error ended
-    typical: np.ndarray  # (open noises,) that would explain all that a signal does, or the residuals of an output
-    lower: np.ndarray
-    upper: np.ndarray
-
-    @classmethod
-    def of(cls, setup: PredictionSetup, first: Estimate) -> Search:
-        typical = np.array([_typical(setup, first, *term) for term in setup.open_terms])
-        outputs = np.array([place == "output" for place, _ in setup.open_terms], bool)
-        floor = typical * np.where(outputs, FINEST_OUTPUT, NOISE_VANISHED * LEVELS[0])
-        ceiling = typical * np.where(outputs, 10.0, HIGHEST * LEVELS[-1])
-        unknowns = setup.problem.unknowns
-        lower, upper = (setup.coordinates(np.array([getattr(u, side) for u in unknowns])) for side in ("lower", "upper"))
-        lower = np.where([u.log and not u.lower > 0 for u in unknowns], -np.inf, lower)
-        values = np.array([first.values[name] for name in setup.problem.names])
-        if setup.problem.constraints:
-            begin = np.concatenate([setup.coordinates(values), np.log(np.maximum(typical, floor))])
-            n, covariance = setup.unknowns, inverse_information(evaluate(setup, begin).information)
-            setup = replace(setup, held=FirmConstraints.of(setup.problem, values, covariance[:n, :n]))
-        return cls(setup, values, typical, np.concatenate([lower, np.log(floor)]), np.concatenate([upper, np.log(ceiling)]))
-
-    def best(self, method: PredictionError, tell: Callable[..., object], starts: Sequence[np.ndarray] | None = None
-             ) -> ScoringState:
-        """From where output error ended; where innovations are not white then, also from `starts`, or the smoother's answer."""
-        ends = [self._from(self.values, method, tell)]
-        if ends[0].converged and innovations_white(self.setup, ends[0]):
-            return ends[0]
-        ends += [self._from(values, method, tell) for values in (self._smoothed_values() if starts is None else starts)]
-        return min(ends, key=lambda state: (not state.converged, state.at.value))
-
-    def _from(self, values: np.ndarray, method: PredictionError, tell: Callable[..., object]) -> ScoringState:
-        setup = self.setup
-        begin = min(self._grid(values), key=lambda theta: evaluate(setup, theta, derivatives=False).value)
-        noises = np.arange(begin.size) >= setup.unknowns
-        if np.any(noises):
-            begin = minimise(setup, begin, self.lower, self.upper, noises, most=NOISE_STEPS).theta
-        moving, most = np.ones(begin.size, bool), -(-method.max_iterations // ROUNDS)
-        found = minimise(setup, begin, self.lower, self.upper, moving, most=most, tell=tell)
-        for _ in range(ROUNDS - 1):
-            if found.converged or found.stalled:
-                break
-            theta, moving = self._without_invisible(found, moving)
-            before, found = found.history, minimise(setup, theta, self.lower, self.upper, moving, most=most, tell=tell)
-            found = replace(found, history=(*before, *found.history))
-        return found
-
-    def restricted(self, found: ScoringState, method: PredictionError, tell: Callable[..., object]) -> ScoringState:
-        """By the restricted likelihood, from the likelihood's end; a noise that vanished there begins at a level that shows."""
-        n = self.setup.unknowns
-        if not found.converged or not self.setup.open_terms:
-            return found
-        rule = RestrictedLikelihood.of(self.setup, self.lower, self.upper)
-        hidden = (found.theta <= self.lower) | (np.diag(found.at.information) < NOISE_HIDDEN)
-        gone = hidden & (np.arange(found.theta.size) >= n)
-        begin = found
-        if np.any(gone):
-            levels = np.concatenate([np.zeros((len(LEVELS), n)), np.log(np.outer(LEVELS, self.typical))], axis=1)
-            begin = min((rule.profiled(np.clip(np.where(gone, level, found.theta), self.lower, self.upper), NOISE_STEPS)
-                         for level in levels), key=rule.value)
-        end = rule.minimum_from(begin.theta, np.ones(found.theta.size, bool), method.max_iterations, tell)
-        return replace(end, at=evaluate(self.setup, end.theta), history=(*found.history, *end.history))
-
-    def _without_invisible(self, found: ScoringState, moving: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Noises that the record hardly shows, held at their floor where the likelihood does not mind.
-
-        There steps in their logarithm lead on and on and change nothing.
-        """
-        theta, moving = found.theta.copy(), moving.copy()
-        for k in range(self.setup.unknowns, theta.size):
-            if moving[k] and found.at.information[k, k] < LEAST_INFORMATION:
-                without = np.where(np.arange(theta.size) == k, self.lower, theta)
-                if evaluate(self.setup, without, derivatives=False).value < found.at.value + NO_WORSE:
-                    theta, moving[k] = without, False
-        return theta, moving
-
-    def _grid(self, values: np.ndarray) -> list[np.ndarray]:
-        outputs = np.array([place == "output" for place, _ in self.setup.open_terms], bool)
-        inner = LEVELS if not np.all(outputs) else (1.0,)
-        points = []
-        for level, share in product(inner, OUTPUT_LEVELS if np.any(outputs) else (1.0,)):
-            sizes = self.typical * np.where(outputs, share, level)
-            theta = np.concatenate([self.setup.coordinates(values), np.log(sizes)])
-            points.append(np.clip(theta, self.lower, self.upper))
-        return points
-
-    def _smoothed_values(self) -> list[np.ndarray]:
-        try:
-            plain = self.setup.problem.with_output_noise_only()
-            estimate = method_from("boundary_value").identify(plain, None, lambda _: None)
-        except DynidentError:
-            return []
-        values = np.array([estimate.values[name] for name in self.setup.problem.names])
-        return [values] if np.all(np.isfinite(values)) else []
-
-    def without_noise(self) -> ScoringState:
-        """The likelihood of output error: process noise at its floor."""
-        theta = np.clip(np.concatenate([self.setup.coordinates(self.values), np.log(self.typical)]), self.lower, self.upper)
-        held = np.array([False] * self.setup.unknowns + [place != "output" for place, _ in self.setup.open_terms], bool)
-        theta[held] = self.lower[held]
-        return minimise(self.setup, theta, self.lower, self.upper, ~held, most=NOISE_STEPS)
-
-    def hardly_known(self, found: ScoringState) -> list[str]:
-        """Outputs whose noise is open and next to invisible beside what disturbs the model."""
-        n, names = self.setup.unknowns, []
-        for k, (place, name) in enumerate(self.setup.open_terms, n):
-            if place == "output" and (found.theta[k] <= self.lower[k] or found.at.information[k, k] < LEAST_INFORMATION):
-                names.append(name)
-        return [f"The record hardly tells the noise of {', '.join(names)} beside what disturbs the model; intervals of initial "
-                "states rest on the value found. Give it, Gaussian(std), where you know it."] if names else []
-
-    @property
-    def inner(self) -> tuple[str, ...]:
-        """Names of the states and inputs with noise."""
-        return tuple(name for place, name in self.setup.terms if place != "output")
-
-    def all_vanished(self, theta: np.ndarray) -> bool:
-        return len(self.vanished(theta)) == len(self.inner)
-
-    def vanished(self, theta: np.ndarray) -> list[tuple[str, str]]:
-        """Noises of states and inputs that ended at their floor."""
-        n = self.setup.unknowns
-        return [(place, name) for k, (place, name) in enumerate(self.setup.open_terms)
-                if place != "output" and theta[n + k] <= self.lower[n + k]]
-
-
-def _typical(setup: PredictionSetup, first: Estimate, place: str, name: str) -> float:
-    problem = setup.problem
-    if place == "output":
-        return float(first.noise_std.get(name) or signal_std(problem, name))
-    if place == "input":
-        spread = max(float(np.std(e.inputs[name])) or float(np.max(np.abs(e.inputs[name]))) for e in problem.experiments)
-        return spread or 1.0
-    courses = [(t.states[name], float(t.time[-1] - t.time[0])) for t in first.trajectories]
-    sizes = [float(np.nanstd(x) or np.nanmax(np.abs(x))) / np.sqrt(span) for x, span in courses if span > 0]
-    return max(sizes, default=1.0) or 1.0
-
-
-def innovations_white(setup: PredictionSetup, found: ScoringState) -> bool:
-    return all(whiteness(series).passed for record in whitened_innovations(setup, found) for series in record.T
-               if np.any(np.isfinite(series)))
-
-
-def innovations_nearly_white(setup: PredictionSetup, found: ScoringState) -> bool:
-    """Whether the past says next to nothing about an innovation; a test at any length would find what rounding leaves."""
-    return all(practically_white(series) for record in whitened_innovations(setup, found) for series in record.T
-               if np.any(np.isfinite(series)))
 
 
 # where the noise of an input is

@@ -23,6 +23,7 @@ from dynident.tolerances import SCORING_DECREMENT, SCORING_STALLED, SMALLEST_EIG
 INITIAL_DAMPING = Damping(FIRST_DAMPING)
 SLOW = 0.1  # of a decrement that one step leaves: more, near a minimum, and the Hessian takes the place of its expectation
 NEAR = 1.0  # squared standard errors from a minimum: near it
+LEAST_SECANT = 1e-8  # cosine between a step and what the Hessian misses along it; less says nothing about the Hessian
 DIFFERENCE_STEP = 1e-2  # standard errors, for the Hessian from exact gradients
 LIKELIHOOD, TOTAL_LEAST_SQUARES = "likelihood", "total_least_squares"
 
@@ -43,6 +44,7 @@ def evaluate(setup: PredictionSetup, theta: np.ndarray, kind: str = LIKELIHOOD, 
              ) -> InnovationCriterion:
     """Over all records, with the priors of the unknowns."""
     size = theta.size
+    setup.passes["jacobians" if derivatives else "simulations"] += 1
     value, gradient, information = _priors(setup, theta)
     if setup.tilt is not None:
         value, gradient = value + float(setup.tilt @ theta), gradient + setup.tilt
@@ -112,6 +114,24 @@ def _priors(setup: PredictionSetup, theta: np.ndarray) -> tuple[float, np.ndarra
 
 
 @dataclass(frozen=True, eq=False)
+class KeptHessian:
+    """A Hessian by differences of gradients, which costs two passes for each entry, carried on along the steps that follow."""
+
+    free: np.ndarray  # of theta: the entries that it is of
+    matrix: np.ndarray
+    slow: bool = False  # a step by it, carried on, gained little: then it is taken anew
+
+    def along(self, step: np.ndarray, change: np.ndarray) -> KeptHessian:
+        """With the symmetric rank-one update by the change of the gradient over a step (Nocedal and Wright, 6.2)."""
+        step, change = step[self.free], change[self.free]
+        missed = change - self.matrix @ step
+        share = float(missed @ step)
+        if abs(share) <= LEAST_SECANT * np.linalg.norm(missed) * np.linalg.norm(step) or not np.all(np.isfinite(missed)):
+            return self
+        return replace(self, matrix=self.matrix + np.outer(missed, missed) / share)
+
+
+@dataclass(frozen=True, eq=False)
 class ScoringState:
     """Where the search is."""
 
@@ -122,6 +142,7 @@ class ScoringState:
     converged: bool = False
     stalled: bool = False
     history: tuple[Iteration, ...] = ()
+    kept: KeptHessian | None = None
 
 
 def minimise(setup: PredictionSetup, theta: np.ndarray, lower: np.ndarray, upper: np.ndarray, moving: np.ndarray,
@@ -130,7 +151,7 @@ def minimise(setup: PredictionSetup, theta: np.ndarray, lower: np.ndarray, upper
     theta = np.clip(theta, lower, upper)
     state = ScoringState(theta, evaluate(setup, theta, kind))
     for number in range(most):
-        if not np.isfinite(state.at.value):
+        if not np.isfinite(state.at.value) or setup.spent:
             break
         free = moving & ~on_bound(state, lower, upper)
         before, state = state.decrement, replace(state, decrement=_decrement(state.at, free))
@@ -139,8 +160,8 @@ def minimise(setup: PredictionSetup, theta: np.ndarray, lower: np.ndarray, upper
         tell(done)
         if state.decrement < SCORING_DECREMENT:
             return replace(state, converged=True)
-        slow = SLOW * before < state.decrement < NEAR
-        H = _positive_hessian(setup, state, free, kind) if slow else state.at.information[np.ix_(free, free)]
+        state = _with_hessian(setup, state, free, kind, slow=SLOW * before < state.decrement < NEAR)
+        H = state.at.information[np.ix_(free, free)] if state.kept is None else _positive(state.kept.matrix, state.at, free)
         state = _step(setup, state, lower, upper, free, H, kind)
         if state.stalled:
             return replace(state, converged=state.decrement < SCORING_STALLED)
@@ -166,13 +187,21 @@ def hessian(setup: PredictionSetup, state: ScoringState, free: np.ndarray, kind:
     return (found + found.T) / 2
 
 
-def _positive_hessian(setup: PredictionSetup, state: ScoringState, free: np.ndarray, kind: str) -> np.ndarray:
-    """The Hessian with the sign of negative curvatures turned; the information where it cannot be had."""
-    information = state.at.information[np.ix_(free, free)]
-    found = hessian(setup, state, free, kind)
-    if not np.all(np.isfinite(found)):
-        return information
-    size = np.sqrt(np.maximum(np.diag(information), np.finfo(float).tiny))
+def _with_hessian(setup: PredictionSetup, state: ScoringState, free: np.ndarray, kind: str, slow: bool) -> ScoringState:
+    """With a Hessian where the expected one gains little, with none where that serves or none can be had.
+
+    One that is kept is carried on, and taken anew where two steps in a row by it gain little.
+    """
+    kept = state.kept if state.kept is not None and np.array_equal(state.kept.free, free) else None
+    if kept is not None and not (slow and kept.slow):
+        return replace(state, kept=replace(kept, slow=slow))
+    found = hessian(setup, state, free, kind) if slow else np.array([np.nan])
+    return replace(state, kept=KeptHessian(free, found) if np.all(np.isfinite(found)) else None)
+
+
+def _positive(found: np.ndarray, at: InnovationCriterion, free: np.ndarray) -> np.ndarray:
+    """A Hessian with the sign of negative curvatures turned."""
+    size = np.sqrt(np.maximum(np.diag(at.information)[free], np.finfo(float).tiny))
     w, V = np.linalg.eigh(found / size / size[:, None])
     return (V * np.maximum(np.abs(w), SMALLEST_EIGENVALUE)) @ V.T * size * size[:, None]
 
@@ -193,7 +222,8 @@ def _step(setup: PredictionSetup, state: ScoringState, lower: np.ndarray, upper:
         if reduction > 0 and damping.accepts(reduction, predicted):
             at = evaluate(setup, theta, kind)
             if np.isfinite(at.value):
-                return replace(state, theta=theta, at=at, damping=damping.accepted(reduction, predicted))
+                kept = state.kept and state.kept.along(theta - state.theta, at.gradient - state.at.gradient)
+                return replace(state, theta=theta, at=at, damping=damping.accepted(reduction, predicted), kept=kept)
         damping = damping.rejected()
     return replace(state, stalled=True)
 

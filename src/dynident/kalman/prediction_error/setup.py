@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import casadi as ca
 import numpy as np
@@ -46,6 +46,12 @@ class PredictionSetup:
     records: tuple[PredictionRecord, ...]
     held: FirmConstraints | None = None
     tilt: np.ndarray | None = None  # (theta,) slope of a straight line that is added to the criterion
+    most_passes: float = np.inf  # with derivatives, of all searches together; then they end where they are
+    passes: dict[str, int] = field(default_factory=lambda: {"simulations": 0, "jacobians": 0})  # of the filter, all together
+
+    @property
+    def spent(self) -> bool:
+        return self.passes["jacobians"] >= self.most_passes
 
     @property
     def unknowns(self) -> int:
