@@ -16,7 +16,7 @@ import numpy as np
 from dynident.estimate.enclosure import Refutation
 from dynident.set_membership.bisection import bisect_ends
 from dynident.set_membership.branch_and_prune import PruneOptions, prune_to_hull, refutes
-from dynident.set_membership.feasible_points import PointSearch
+from dynident.set_membership.feasible_points import PointSearch, StretchFits
 from dynident.set_membership.flows.lohner import LohnerFlow, choose_substeps
 from dynident.set_membership.flows.taylor_model_flow import TaylorModelFlow, make_flow
 from dynident.set_membership.inflation import largest_refuted_factor
@@ -118,7 +118,7 @@ def invert_batch(method: SetMembership, setup: SetMembershipSetup) -> SetMembers
 def with_feasible_points(method: SetMembership, setup: SetMembershipSetup, result: SetMembershipResult) -> SetMembershipResult:
     """The result with points between its bounds that are proved to explain all records of a model without modes."""
     whole = _whole_records(setup, _make_flow(method, setup), result.low, result.high)
-    points = PointSearch(setup, whole, method.max_outliers).find(result.low, result.high)
+    points = PointSearch(StretchFits(setup, whole, method.max_outliers), method.max_outliers).find(result.low, result.high)
     return replace(result, points=points, points_by=PROVED_POINTS)
 
 
@@ -130,7 +130,8 @@ def _invert_record(method: SetMembership, setup: SetMembershipSetup, flow: Lohne
     options, substeps = _prune_options(method), stretch.substeps
     points, first = np.zeros((result.low.size, 0)), (lo, hi)
     for _ in range(MAX_PASSES):  # in a smaller box points are found more easily, and flows are sharper
-        more = PointSearch(setup, [(e, stretch)], method.max_outliers).find(result.low, result.high)
+        search = PointSearch(StretchFits(setup, [(e, stretch)], method.max_outliers), method.max_outliers)
+        more = search.find(result.low, result.high)
         points, before = np.concatenate([points, more], axis=1), (lo, hi)
         found = prune_to_hull(stretch, lo, hi, options, _points_of(setup, e, points), setup.limit)
         if found.hull is None:
@@ -207,8 +208,8 @@ def _prune_options(method: SetMembership, rounds: int = PruneOptions.rounds) -> 
 def smallest_inflation(method: SetMembership, setup: SetMembershipSetup, least: float) -> float | None:
     """A factor on all radii, from `least` on, with which a point is proved to fit all records; None if none was found."""
     wider = setup.with_inflated_bounds(least)
-    search = PointSearch(wider, _whole_records(wider, _make_flow(method, wider), wider.low, wider.high))
-    found = search.smallest_inflation(wider.low, wider.high)
+    fits = StretchFits(wider, _whole_records(wider, _make_flow(method, wider), wider.low, wider.high))
+    found = PointSearch(fits).smallest_inflation(wider.low, wider.high, fits.with_inflated_bounds)
     return None if found is None else least * found
 
 

@@ -8,8 +8,9 @@ proved by the enclosure of the flow from that single point.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from scipy.optimize import linprog
@@ -30,19 +31,27 @@ SEED = 1
 MAX_POINTS = 400  # that are kept
 
 
+class PointFits(Protocol):
+    """Which points explain records, and what the measurements say around them; points are values of the problem's unknowns."""
+
+    def linearize(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """(rows, unknowns, points) slopes; (2, rows, points) bounds of slope . change; (points,) violation; whether it fits.
+
+        Violations are in radii: 1 and less fits, up to rounding.
+        """
+        ...
+
+
 @dataclass(frozen=True, eq=False)
-class PointSearch:
-    """Records that a point has to explain together; points are values of the problem's unknowns."""
+class StretchFits:
+    """Records, or parts of them, in one mode, which a point has to explain together."""
 
     setup: SetMembershipSetup
     stretches: Sequence[tuple[int, SampleStretch]]  # with the number of the experiment
     max_outliers: int = 0
 
     def linearize(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """(rows, unknowns, points) slopes; (rows, points) bounds of slope . change; (points,) violation; whether it fits.
-
-        Violations are in radii: 1 and less fits, up to rounding.
-        """
+        """As `PointFits` asks for, by the flow from each point."""
         slopes, ends, units, fits = [], [], [], np.ones(points.shape[1], bool)
         for e, stretch in self.stretches:
             boxes = np.array([self.setup.box(e, point, point)[0] for point in points.T]).T
@@ -65,6 +74,19 @@ class PointSearch:
             violation = np.max(np.abs(0.5 * (lower + upper)) / unit, axis=0, initial=0.0)
         return a, np.array([lower, upper]), np.where(np.isfinite(violation), violation, np.inf), fits
 
+    def with_inflated_bounds(self, factor: float) -> StretchFits:
+        """The same with every radius `factor` times as large."""
+        return replace(self, stretches=[(e, replace(own, record=own.record.with_inflated_bounds(factor)))
+                                        for e, own in self.stretches])
+
+
+@dataclass(frozen=True, eq=False)
+class PointSearch:
+    """Points that fit, found by linear programs on what the measurements say around others."""
+
+    fits: PointFits
+    max_outliers: int = 0
+
     def find(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
         """(unknowns, points) between bounds that are proved to fit; none where none was found."""
         start = self._first_point(low, high)
@@ -72,7 +94,7 @@ class PointSearch:
             return np.zeros((low.size, 0))
         return self._ends(start, low, high)
 
-    def smallest_inflation(self, low: np.ndarray, high: np.ndarray) -> float | None:
+    def smallest_inflation(self, low: np.ndarray, high: np.ndarray, widened: Callable[[float], PointFits]) -> float | None:
         """A factor on all radii with which a point is proved to fit: the least largest violation found (Chebyshev fit).
 
         None where the search ends without a number.
@@ -82,9 +104,7 @@ class PointSearch:
             factor = float(max(violation[j], 1.0)) * INFLATION_MARGIN
             if not np.isfinite(factor):
                 return None
-            wider = replace(self, stretches=[(e, replace(own, record=own.record.with_inflated_bounds(factor)))
-                                             for e, own in self.stretches])
-            if wider.linearize(points[:, [j]])[3][0]:
+            if widened(factor).linearize(points[:, [j]])[3][0]:
                 return factor
         return None
 
@@ -100,13 +120,13 @@ class PointSearch:
         draws = np.random.default_rng(SEED).random((low.size, STARTS - 1))
         points = np.concatenate([0.5 * (low + high)[:, None], low[:, None] + (high - low)[:, None] * draws], axis=1)
         region = np.full(points.shape[1], 0.5)  # of the width
-        slopes, ends, violation, fits = self.linearize(points)
+        slopes, ends, violation, fits = self.fits.linearize(points)
         for _ in range(rounds):
             if first_is_enough and fits.any():
                 break
             tried = np.array([self._least_violation(points[:, j], slopes[:, :, j], ends[:, :, j], region[j], low, high)
                               for j in range(points.shape[1])]).T
-            news = self.linearize(tried)
+            news = self.fits.linearize(tried)
             better = news[2] < violation
             points = np.where(better, tried, points)
             slopes = np.where(better, news[0], slopes)
@@ -136,14 +156,14 @@ class PointSearch:
         if not len(signs):
             return start[:, None]
         points, found = np.tile(start[:, None], len(signs)), [start[:, None]]
-        slopes, ends, _, _ = self.linearize(points)
+        slopes, ends, _, _ = self.fits.linearize(points)
         rows, each = signs[:, 0].astype(int), np.arange(len(signs))
         for _ in range(END_ROUNDS):
             aims = np.array([self._furthest(points[:, i], slopes[:, :, i], ends[:, :, i], int(j), sign, low, high)
                              for i, (j, sign) in enumerate(signs)]).T
             tried = points[:, None] + np.array(STEP_LENGTHS)[:, None] * (aims - points)[:, None]  # (unknowns, lengths, ends)
             tried = np.clip(tried, low[:, None, None], high[:, None, None]).reshape(low.size, -1)
-            news = self.linearize(tried)
+            news = self.fits.linearize(tried)
             found.append(tried[:, news[3]])
             fits = news[3].reshape(len(STEP_LENGTHS), -1)
             chosen = fits.argmax(axis=0) * len(signs) + each  # the longest step that fits

@@ -18,6 +18,7 @@ import numpy as np
 
 from dynident.set_membership.batch import bisect_first_true
 from dynident.set_membership.bisection import bisect_ends
+from dynident.set_membership.flows.interval_automaton import IntervalAutomaton
 from dynident.set_membership.flows.lohner import ROUNDING, OutputEnclosure
 from dynident.set_membership.flows.taylor_model_flow import make_flow
 from dynident.set_membership.interval_observer import ObserverResult
@@ -93,6 +94,19 @@ def find_windows(observed: ObserverResult, still: set[int]) -> Iterator[Window]:
             if k - begin >= MIN_WINDOW and mode not in still:
                 yield Window(begin, k, mode)
             begin = None
+
+
+def standing_mask(automaton: IntervalAutomaton) -> int:
+    """Bit mask of the modes in which nothing moves."""
+    return sum(1 << k for k, law in enumerate(automaton.modes) if law.rate_is_zero)
+
+
+def last_motion_span(observed: ObserverResult, standing: int) -> tuple[int, int]:
+    """First sample and end of the stretch between two resets in which the last motion lies."""
+    end = observed.covered
+    moving = np.flatnonzero(observed.modes[:end] & ~standing)
+    last = int(moving[-1]) if moving.size else end - 1
+    return max((k for k in observed.resets if k <= last), default=0), min((k for k in observed.resets if k > last), default=end)
 
 
 @dataclass(frozen=True)
@@ -275,8 +289,11 @@ class MotionWindows:
     options: WindowOptions
 
     def windows(self) -> list[Window]:
-        still = {k for k, law in enumerate(self.setup.automaton.modes) if law.rate_is_zero}
-        return list(find_windows(self.observed, still))
+        return list(find_windows(self.observed, {k for k in range(len(self.setup.automaton.modes)) if self._standing >> k & 1}))
+
+    @property
+    def _standing(self) -> int:
+        return standing_mask(self.setup.automaton)
 
     def contract(self, low: np.ndarray, high: np.ndarray) -> WindowsResult:
         """Bounds of the problem's unknowns after all windows, or the first sample that nothing fits."""
@@ -291,7 +308,8 @@ class MotionWindows:
             found = self._solver(window).contract(*self._box(window, window.end, low, high))
             if found is None:
                 return WindowsResult(low, high, last, self._first_refuted(window, low, high), window)
-            low, high, last = self._with_window(found, low, high, last)
+            in_last_motion = window.begin >= last_motion_span(self.observed, self._standing)[0]
+            low, high, last = self._with_window(found, low, high, last, in_last_motion)
             done = window.end
         return WindowsResult(low, high, last, self._first_crossing(low, high, done, self.observed.covered))
 
@@ -312,12 +330,14 @@ class MotionWindows:
         lo[:n], hi[:n] = self.observed.low[window.begin, :n], self.observed.high[window.begin, :n]
         return lo, hi
 
-    def _with_window(self, found: Interval, low: np.ndarray, high: np.ndarray, last: dict[int, tuple[float, float]]
-                     ) -> tuple[np.ndarray, np.ndarray, dict[int, tuple[float, float]]]:
-        """Bounds of all unknowns, and those of reset parameters in the last window, with what a window left."""
+    def _with_window(self, found: Interval, low: np.ndarray, high: np.ndarray, last: dict[int, tuple[float, float]],
+                     in_last_motion: bool) -> tuple[np.ndarray, np.ndarray, dict[int, tuple[float, float]]]:
+        """Bounds of all unknowns, and those of reset parameters in the last motion, with what a window left."""
         n, low, high, last = self.setup.automaton.layout.states, low.copy(), high.copy(), dict(last)
         for row, k in zip(*self.setup.unknown_rows(self.experiment), strict=True):
             if row >= n and row - n in self.changing:
+                if not in_last_motion:  # an earlier one, whose value may be another
+                    continue
                 last[int(k)] = float(found[0][row]), float(found[1][row])
             elif row >= n:
                 low[k], high[k] = max(low[k], found[0][row]), min(high[k], found[1][row])
@@ -353,6 +373,6 @@ class WindowsResult:
 
     low: np.ndarray
     high: np.ndarray
-    last_motion: dict[int, tuple[float, float]]  # of parameters that are reset: in the last window
+    last_motion: dict[int, tuple[float, float]]  # of parameters that are reset, where a window lies in the last motion
     refuted_at: int | None = None  # the first sample with which nothing fits any more
     window: Window | None = None  # that said so

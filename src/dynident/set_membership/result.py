@@ -80,7 +80,7 @@ def build_set_estimate(setup: SetMembershipSetup, method: SetMembership, algorit
     problem = setup.problem
     low, high = result.bounds
     reset = tuple(f"{problem.names[k]} may change at every standstill: its bounds are those of its value in the last "
-                  "motion of the record." for k in result.last_motion)
+                  "motion of the record, or in a later one that is not excluded." for k in result.last_motion)
     outer, inner = _kept_paving(setup, result)
     enclosure = Enclosure(
         names=problem.names, low=low, high=high, guarantee=result.guarantee.value, prior_low=setup.low.copy(),

@@ -19,12 +19,14 @@ from dynident.estimate.estimate import Estimate
 from dynident.methods.capabilities import check_supports
 from dynident.models.equations import EquationModel
 from dynident.problem.problem import Problem
-from dynident.set_membership.batch import invert_batch, smallest_inflation, with_feasible_points
+from dynident.set_membership.batch import PROVED_POINTS, invert_batch, smallest_inflation, with_feasible_points
 from dynident.set_membership.bisection import resolve_strategy
+from dynident.set_membership.feasible_points import PointSearch
 from dynident.set_membership.flows.boxes import Boxes
 from dynident.set_membership.flows.hybrid_step import HybridStep, RelaxedStep
 from dynident.set_membership.flows.interval_automaton import IntervalAutomaton
 from dynident.set_membership.flows.mode_flow import FlowOptions
+from dynident.set_membership.hybrid_points import HybridFits
 from dynident.set_membership.inflation import inflate_bounds, largest_refuted_factor
 from dynident.set_membership.interval_observer import (
     BoxBudget,
@@ -37,7 +39,7 @@ from dynident.set_membership.interval_observer import (
     standing_modes,
     whole_range,
 )
-from dynident.set_membership.motion_windows import MotionWindows, Window, WindowOptions
+from dynident.set_membership.motion_windows import MotionWindows, Window, WindowOptions, last_motion_span, standing_mask
 from dynident.set_membership.result import BoxLimit, SetMembershipResult, build_set_estimate
 from dynident.set_membership.setup import SetMembershipSetup, TimeLimit, make_setup
 from dynident.tolerances import HYBRID_INFLATION_RATIO, INFLATION_RATIO
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
 WINDOW_ORDER = 5  # of the Taylor polynomial in a window
 STEP_ORDER = 3  # of that in a step
 PAPER_VARIANTS = {"paper": "dynident.papers.union_of_modes:PUBLISHED"}  # loaded when asked for
+MOST_FOLLOWED = 5000  # samples of hybrid records through which points are followed: hundreds of points, several times
 INFLATION_BOXES = 30  # boxes while looking for the smallest inflation, which takes several runs
 INFLATION_SLICES, INFLATION_ROUNDS = 8, 6  # of a window, likewise
 
@@ -72,7 +75,19 @@ def run(method: SetMembership, problem: Problem) -> Estimate:
         setup, result = inflate_bounds(solve, setup, result, feasible, INFLATION_RATIO if smooth else HYBRID_INFLATION_RATIO)
     if algorithm == "recursive" and not setup.model.hybrid and result.refutation is None:
         result = with_feasible_points(method, setup, result)
+    if setup.model.hybrid and algorithm != "paper" and not method.reset and result.refutation is None:
+        result = _with_hybrid_points(method, setup, result)
     return build_set_estimate(setup, method, algorithm, result, time.perf_counter() - began)
+
+
+def _with_hybrid_points(method: SetMembership, setup: SetMembershipSetup, result: SetMembershipResult) -> SetMembershipResult:
+    """The result with points between its bounds that are proved to explain all records through their modes."""
+    if setup.limit.reached or sum(record.samples for record in setup.records) > MOST_FOLLOWED:
+        return result
+    step = HybridStep(setup.automaton, FlowOptions(method.order or WINDOW_ORDER))
+    fits = HybridFits(setup, step, result.high - result.low, method.max_outliers)
+    points = PointSearch(fits, method.max_outliers).find(result.low, result.high)
+    return replace(result, points=points, points_by=PROVED_POINTS)
 
 
 def _stated_inflation(method: SetMembership) -> float:
@@ -241,7 +256,7 @@ def _with_observer_bounds(result: SetMembershipResult, setup: SetMembershipSetup
                           changing: frozenset[int]) -> SetMembershipResult:
     """With what the observer proved; a parameter that is reset keeps its first range, its last one stands beside it."""
     n = setup.automaton.layout.states
-    standing = sum(1 << k for k, law in enumerate(setup.automaton.modes) if law.rate_is_zero)
+    standing = standing_mask(setup.automaton)
     low, high, last_motion = result.low.copy(), result.high.copy(), dict(result.last_motion)
     for row, k in zip(*setup.unknown_rows(e), strict=True):
         if row >= n and row - n in changing:
@@ -255,10 +270,6 @@ def _with_observer_bounds(result: SetMembershipResult, setup: SetMembershipSetup
 
 def _bounds_in_last_motion(observed: ObserverResult, row: int, standing: int) -> tuple[float, float]:
     """The narrowest bounds of a parameter between the two resets around the last motion."""
-    end = observed.covered
-    moving = np.flatnonzero(observed.modes[:end] & ~standing)
-    last = int(moving[-1]) if moving.size else end - 1
-    begin = max((k for k in observed.resets if k <= last), default=0)
-    end = min((k for k in observed.resets if k > last), default=end)
+    begin, end = last_motion_span(observed, standing)
     k = begin + int(np.argmin(observed.high[begin:end, row] - observed.low[begin:end, row]))
     return float(observed.low[k, row]), float(observed.high[k, row])
