@@ -35,8 +35,15 @@ def test_currents_become_torques_by_gains(tmp_path):
     assert di.read_robot(file, ARM, gains={"turn": 10, "tilt": 4}).inputs["tau2"] == pytest.approx(-4 * T)
     with pytest.raises(ProblemError, match=r"holds motor currents .* and no torques. Give the drive gains in N m/A"):
         di.read_robot(file, ARM)
-    with pytest.raises(ProblemError, match="gains has 3 values for 2 joints"):
-        di.read_robot(file, ARM, gains=[1, 2, 3])
+
+
+@pytest.mark.parametrize(("gains", "said"), [
+    ([1, 2, 3], "one number for each of the 2 joints"), (10, "one number for each"), (["a", "b"], "one number for each"),
+    ([10, 0], "not zero"), ({"turn": 10}, "one number for each"), ({"turn": 10, "elbow": 4}, "there is no joint 'elbow'")])
+def test_gains_that_make_no_torques_are_refused(tmp_path, gains, said):
+    log = {k: v for k, v in LOG.items() if not k.startswith("tau")} | {"i1": T, "i2": -T}
+    with pytest.raises(ProblemError, match=said):
+        di.read_robot(written(tmp_path, log), ARM, gains=gains)
 
 
 def test_degrees_betray_themselves(tmp_path):
@@ -45,6 +52,31 @@ def test_degrees_betray_themselves(tmp_path):
     with pytest.raises(ProblemError, match=r"these look like degrees\. Say degrees=True"):
         di.read_robot(file, ARM)
     assert di.read_robot(file, ARM, degrees=True).outputs["dq2"] == pytest.approx(LOG["dq2"])
+
+
+@pytest.mark.parametrize(("factors", "said"), [
+    ({"dq1": 57.3, "dq2": 57.3}, "dq1, dq2 are each about 57 times .* velocities look like degrees per second"),
+    ({"q1": 5.73, "dq1": 0.1}, "dq1 is about 1/57 of .* positions look like degrees"),
+    ({"dq2": 1e-3}, "dq2 is about 0.001 times .* the time is not in seconds"),
+    ({"dq2": -1.0}, "dq2 is the derivative of its position with the other sign")])
+def test_velocities_that_are_no_derivatives_are_noticed(tmp_path, factors, said):
+    with pytest.raises(ProblemError, match=said):
+        di.read_robot(written(tmp_path, LOG | {name: factor * LOG[name] for name, factor in factors.items()}), ARM)
+
+
+def test_noisy_velocities_are_no_mistake(tmp_path):
+    noise = np.random.default_rng(0).normal(0, 0.3, (2, T.size))
+    log = LOG | {"dq1": LOG["dq1"] + noise[0], "q1": LOG["q1"] + 1e-3 * noise[1], "q2": 0 * T, "dq2": 0 * T}
+    assert list(di.read_robot(written(tmp_path, log), ARM).outputs) == ["q1", "q2", "dq1", "dq2"]
+
+
+def test_degrees_betray_themselves_without_limits_in_the_file(tmp_path):
+    import re
+
+    free = di.RobotModel(re.sub("<limit[^>]*>", "", di.library.two_link_urdf()))
+    log = LOG | {k: np.rad2deg(LOG[k]) for k in ("q1", "q2", "dq1", "dq2")}
+    with pytest.raises(ProblemError, match=r"no arm turns its joints by more than 12.6: these look like degrees"):
+        di.read_robot(written(tmp_path, log), free)
 
 
 def test_a_position_beyond_its_limit_asks_for_the_order(tmp_path):

@@ -7,6 +7,7 @@ import pytest
 import dynident as di
 from dynident.errors import NotSupported
 from dynident.robots.model import RobotModel
+from dynident.verbs.identify import _dependent
 
 ARM = RobotModel(di.library.two_link_urdf(), values={"Fc_1": 1.0, "Fc_2": 0.5, "Fv_1": 2.0, "Fv_2": 1.0}, sign_velocity=0.1)
 TRUTH = {name: it.start for name, it in ARM.nominal_values.items()}
@@ -81,6 +82,30 @@ def test_six_joints_are_fitted_by_shooting_with_algebraic_accelerations():
     for p in free:
         low, high = estimate.uncertainty.interval(p.name, 0.999)
         assert low <= truth[p.name] <= high
+
+
+def test_parameters_that_torques_tell_in_sums_only_rest(run):
+    """All free: the sums that change nothing are no unknowns of the search, and the sums that do are those of the truth."""
+    start = {name: 1.2 * value if name[0] == "F" else value for name, value in TRUTH.items()} | {"Izz_2": 0.02}
+    free = [di.Parameter(name, start=start[name]) for name in ARM.parameters]
+    found = di.identify(di.Problem(ARM, [run], free), di.multiple_shooting(), progress=False)
+    inverse = di.identify(di.Problem(ARM, [run]), di.inverse_dynamics(consistent=False))
+    fixed = [name for name in ARM.parameters if name not in found.problem.names]
+    assert set(fixed) == set(ARM.parameters) - {b.name for b in inverse.base}
+    assert all(found.values[name] == start[name] for name in fixed)
+    assert "torques tell these only in sums" in found.notes[0] and "Izz_2" in found.notes[0]
+    for b in inverse.base:
+        truth = sum(c * TRUTH[n] for n, c in b.coefficients.items())
+        low, high = found.uncertainty.interval(b.name, 0.999)
+        shift = sum(c * start[n] for n, c in b.coefficients.items() if n != b.name)
+        assert low + shift <= truth <= high + shift
+
+
+def test_bounded_parameters_do_not_rest(run):
+    bounded = [di.Parameter(name, start=TRUTH[name], lower=0.0, upper=10.0) for name in ("Izz_1", "Izz_2")]
+    free = [*bounded, *(di.Parameter(name, start=TRUTH[name]) for name in ARM.parameters if name not in ("Izz_1", "Izz_2"))]
+    problem = di.Problem(ARM, [run], free)
+    assert "Izz_2" not in _dependent(problem, ARM)
 
 
 def test_check_says_where_an_arm_is_checked(run):

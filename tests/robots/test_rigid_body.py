@@ -1,5 +1,6 @@
 """Are the dynamics those of mechanics: energies, Pinocchio, the Lagrangian of the papers' robot?"""
 
+import importlib.metadata
 import os
 from pathlib import Path
 
@@ -15,7 +16,9 @@ from dynident.robots.rigid_body import mass_matrix, newton_euler, regressor
 from dynident.robots.urdf import read_urdf
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "ur10e" / "ur10e.urdf"
-ARMS = Path(os.environ.get("DYNIDENT_URDF_FOLDER", "/nonexistent"))  # public arms are not ours to keep; see robots.md
+OWN_FOLDER = os.environ.get("DYNIDENT_URDF_FOLDER", "")
+PUBLIC = ("panda", "ur5_robot", "xarm7", "kinova", "z1", "bravo7_gripper", "talos_left_arm", "so101",  # chains
+          "allegro_right_hand", "tiago_dual", "baxter")  # trees: a hand, two arms each
 TREES = [random_robot(seed) for seed in range(6)]
 GRAVITY = (0.5, -1.0, -9.81)
 
@@ -111,10 +114,21 @@ def test_pinocchio_agrees_on_the_ur10e():
     assert largest_difference(SHARED) < 1e-10
 
 
-@pytest.mark.parametrize("path", sorted(ARMS.glob("*.urdf")) or [None])
+def public_arms():
+    """Descriptions that are not ours to keep: in a folder, or as the package that Pinocchio's examples come with has them."""
+    if OWN_FOLDER:
+        return sorted(Path(OWN_FOLDER).glob("*.urdf"))
+    try:
+        root = importlib.metadata.distribution("example-robot-data").locate_file("cmeel.prefix/share/example-robot-data/robots")
+    except importlib.metadata.PackageNotFoundError:
+        return []
+    return sorted(path for path in Path(root).rglob("*.urdf") if path.stem in PUBLIC)
+
+
+@pytest.mark.parametrize("path", public_arms() or [None], ids=lambda path: path and path.stem)
 def test_pinocchio_agrees_on_public_arms(path):
     if path is None:
-        pytest.skip("set DYNIDENT_URDF_FOLDER to a folder of public robot descriptions")
+        pytest.skip("needs public robot descriptions: pip install pin example-robot-data, or set DYNIDENT_URDF_FOLDER")
     assert largest_difference(path) < 1e-10
 
 

@@ -1,5 +1,8 @@
 """What does the reader of URDF take, what does it refuse, and in which words?"""
 
+import os
+import time
+
 import pytest
 from robot_makers import random_robot
 
@@ -47,6 +50,30 @@ def joint(name="j", parent="a", child="b", kind="revolute", more=""):
 def test_a_bad_file_is_refused_in_a_sentence(text, said):
     with pytest.raises(ProblemError, match=said):
         read_urdf(text)
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ("<robot>" + "".join(f'<joint name="j{i}" type="fixed"/>' for i in range(20_000)) + '<link name="a"/></robot>',
+     "20000 joints; more than 1000 are refused"),
+    ("<robot>" + "<link/>" * 20_000 + "</robot>", "20000 links; more than 1000 are refused"),
+    ("<robot>" + " " * 20_000_000 + "</robot>", "more than 20,000,000 bytes"),
+    ("<robot>" + "${" * 1_000_000 + "</robot>", "still holds xacro"),
+    ("<robot><![CDATA[" + "<!--" * 1_000_000 + "]]></robot>", "holds no link"),
+    ("<robot>" + "<a>" * 100_000 + "</a>" * 100_000 + "</robot>", "holds no link"),
+    ('<robot xmlns:xi="http://www.w3.org/2001/XInclude"><xi:include href="/etc/passwd"/></robot>', "holds no link"),
+])
+def test_a_hostile_file_is_refused_within_a_second(text, said):
+    began = time.process_time()
+    with pytest.raises((ProblemError, NotSupported), match=said):
+        read_urdf(text)
+    assert time.process_time() - began < 1.0  # each grew with the square of its size, or had no limit
+
+
+@pytest.mark.parametrize(("given", "said"), [("", "not from ''"), (None, "not from None"), (b"<robot/>", "not from b"),
+                                             (os.devnull, "is no file"), ("a\0b", "does not exist"), (".", "not from '.'")])
+def test_what_is_no_file_is_refused(given, said):
+    with pytest.raises(ProblemError, match=said):
+        read_urdf(given)
 
 
 @pytest.mark.parametrize("text", [

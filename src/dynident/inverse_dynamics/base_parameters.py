@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynident.linalg.rank import independent_columns, truncated_svd
-from dynident.tolerances import IDLE_COLUMN, SINGULAR_VALUE_CHOSEN
+from dynident.tolerances import IDLE_COLUMN, SINGULAR_VALUE, SINGULAR_VALUE_CHOSEN
 
 NEGLIGIBLE_COEFFICIENT = 1e-7  # of a parameter in a sum; smaller ones are rounding of the recorded motion
 
@@ -49,8 +49,8 @@ def sum_in_words(coefficients: Mapping[str, float]) -> str:
     return text
 
 
-def choose_base(names: Sequence[str], jacobian: np.ndarray) -> BaseChoice:
-    """Keep columns of `jacobian` (rows, parameters) that earlier ones do not span.
+def choose_base(names: Sequence[str], jacobian: np.ndarray, tolerance: float = SINGULAR_VALUE) -> BaseChoice:
+    """Keep columns of `jacobian` (rows, parameters) that earlier ones do not span, by more than a part of their length.
 
     In an order that gathers as textbooks do: drives first, then moments of the links from the base to the tip, masses last; so
     masses of outer links end up in first moments of inner ones.
@@ -59,17 +59,27 @@ def choose_base(names: Sequence[str], jacobian: np.ndarray) -> BaseChoice:
     lengths = np.linalg.norm(triangle, axis=0)
     acting = lengths > IDLE_COLUMN * np.max(lengths, initial=0.0)
     unit = triangle / np.where(acting, lengths, 1.0)
-    independent = independent_columns(unit, sorted(np.flatnonzero(acting), key=lambda j: _priority(names[int(j)])))
+    independent = independent_columns(unit, sorted(np.flatnonzero(acting), key=lambda j: _priority(names[int(j)])),
+                                      tolerance)
     kept = np.array(sorted(independent), int)
     dependent = np.array([j for j in np.flatnonzero(acting) if j not in set(independent)], int)
     gather = truncated_svd(unit[:, kept], SINGULAR_VALUE_CHOSEN).least_squares(unit[:, dependent])
     gather = gather / lengths[kept, None] * lengths[dependent]
     shown = np.abs(gather) * lengths[kept, None] / np.maximum(lengths[dependent], np.finfo(float).tiny)
     return BaseChoice(tuple(names), kept, dependent, np.flatnonzero(~acting),
-                      np.where(shown > NEGLIGIBLE_COEFFICIENT, gather, 0.0))
+                      np.where(shown > max(NEGLIGIBLE_COEFFICIENT, tolerance), gather, 0.0))
 
 
 def _priority(name: str) -> tuple[int, int, str]:
     kind, _, number = name.rpartition("_")
     group = 2 if kind == "m" else 1 if kind[0] in "hI" and kind != "Ia" else 0
     return group, int(number), kind if group == 0 else f"{'I' in kind:d}{kind}"
+
+
+def below_noise(size: float) -> float:
+    """Which part of a column is too small to be seen, by the length of all torques in standard deviations of their noise.
+
+    Where a parameter that alone made all of the torques would show in its own part of the column by less than one standard
+    error, that part says nothing: a right angle that a file writes as 1.5708 tells 1e-6 of a motor's inertia from a link's.
+    """
+    return max(SINGULAR_VALUE, 1.0 / size) if size > 1.0 else SINGULAR_VALUE

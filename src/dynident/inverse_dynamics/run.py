@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dynident.errors import ProblemError
-from dynident.inverse_dynamics.base_parameters import BaseChoice, choose_base
+from dynident.inverse_dynamics.base_parameters import BaseChoice, below_noise, choose_base
 from dynident.inverse_dynamics.setup import ArmAlongMotion, TorqueRecord
 from dynident.problem.noise import loss_and_weights
 from dynident.robots.model import RobotModel
-from dynident.tolerances import STEP_TOLERANCE
+from dynident.tolerances import SINGULAR_VALUE, STEP_TOLERANCE
 
 MOST_PASSES = 50  # of re-weighting, and of load-dependent friction, whose column follows the links' parameters
 WEIGHTINGS = ("joints", "none", "huber")
@@ -88,7 +88,13 @@ def fit_torques(arm: RobotModel, records: Sequence[TorqueRecord], along: Sequenc
     weights = tuple(np.ones_like(r.measured) for r in rows)
     fit = TorqueFit(arm, start, _base(arm, rows, std, allowed), std, weights, rows, 0, False)
     nonlinear = any("load" in laws for laws in arm.friction)
-    return refit(fit, weighting, (lambda after: after.at(after.values, records, along)) if nonlinear else None)
+    relinearize = (lambda after: after.at(after.values, records, along)) if nonlinear else None
+    fit = refit(fit, weighting, relinearize)
+    size = np.sqrt(sum(float(np.sum((r.measured / fit.std) ** 2)) for r in fit.rows))
+    seen = _base(arm, fit.rows, fit.std, allowed, below_noise(size))
+    if len(seen.independent) == len(fit.base.independent):
+        return fit
+    return refit(replace(fit, values=start, base=seen, rows=rows_at(arm, start, records, along)), weighting, relinearize)
 
 
 def refit(fit: TorqueFit, weighting: str, relinearize: Callable[[TorqueFit], TorqueFit] | None = None) -> TorqueFit:
@@ -112,9 +118,10 @@ def nominal_vector(arm: RobotModel) -> np.ndarray:
     return np.array([arm.nominal_values[name].start for name in arm.parameters])
 
 
-def _base(arm: RobotModel, rows: Sequence[TorqueRows], std: np.ndarray, allowed: np.ndarray) -> BaseChoice:
+def _base(arm: RobotModel, rows: Sequence[TorqueRows], std: np.ndarray, allowed: np.ndarray, tolerance: float = SINGULAR_VALUE
+          ) -> BaseChoice:
     jacobian = np.concatenate([(r.jacobian / std[:, None]).reshape(-1, r.jacobian.shape[2]) for r in rows])
-    return choose_base(arm.parameters, jacobian * allowed)
+    return choose_base(arm.parameters, jacobian * allowed, tolerance)
 
 
 def _pass(fit: TorqueFit, start: np.ndarray, weighting: str) -> TorqueFit:

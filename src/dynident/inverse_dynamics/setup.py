@@ -78,6 +78,7 @@ def zero_phase(signal: np.ndarray, cutoff: float, rate: float) -> np.ndarray:
 
 def torque_record(arm: RobotModel, experiment: Experiment, cutoff: float | str, decimate: int | str) -> TorqueRecord:
     """The record on an even grid, filtered as asked; "auto" takes both cut-offs from the bandwidth of the motion."""
+    experiment = arm.renamed(experiment)
     _check(arm, experiment)
     time, q, dq, torque = _even(arm, experiment)
     rate = (time.size - 1) / (time[-1] - time[0])
@@ -122,6 +123,10 @@ def _check(arm: RobotModel, experiment: Experiment) -> None:
                f"{did_you_mean(f'q{k}', experiment.outputs)}" for k in n if f"q{k}" not in experiment.outputs]
     if experiment.samples < FEWEST_SAMPLES:
         faults.append(f"{experiment.label}: {experiment.samples} samples are too few to differentiate; give {FEWEST_SAMPLES}.")
+    if not faults and not any(np.nanmax(y) > np.nanmin(y) for y in (experiment.outputs[f"q{k}"] for k in n)
+                              if np.any(np.isfinite(y))):
+        faults.append(f"{experiment.label}: no joint moves, so that inertias and friction ask for no torque. Record a motion, "
+                      "as di.excitation plans one.")
     if faults:
         raise ProblemError(faults)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, final
@@ -15,6 +16,7 @@ import numpy as np
 from dynident.errors import ProblemError, did_you_mean
 from dynident.models.algebraic import solve_symmetric
 from dynident.models.equations import EquationModel
+from dynident.problem.experiment import Experiment
 from dynident.problem.model import NominalValue
 from dynident.robots import rigid_body
 from dynident.robots.friction import AUTO, FRICTION_LAWS, SIGN_VELOCITY, friction_per_joint, sign_of
@@ -276,9 +278,22 @@ class RobotModel:
         """The model that `definition()` describes."""
         return cls(definition["urdf"], **{k: v for k, v in definition.items() if k not in ("kind", "urdf", "source")})
 
-    def joint_number(self, name: str) -> int | None:
-        """Counted from 1; None where no joint has that name."""
-        return self.joints.index(name) + 1 if name in self.joints else None
+    def renamed(self, experiment: Experiment) -> Experiment:
+        """A record that names signals by joints, by our names: `shoulder` is its position, `shoulder_effort` its torque."""
+        ours: dict[str, dict[str, str]] = {"inputs": {}, "outputs": {}}
+        for k, joint in enumerate(self.joints, 1):
+            ours["inputs"] |= dict.fromkeys((joint, f"{joint}_effort", f"{joint}_torque"), f"tau{k}")
+            ours["outputs"] |= {joint: f"q{k}", f"{joint}_position": f"q{k}", f"{joint}_velocity": f"dq{k}"}
+        own = {"inputs": self.inputs, "outputs": self.outputs}
+        found = {kind: {name: new for name, new in names.items()
+                        if name in getattr(experiment, kind) and new not in getattr(experiment, kind) and name not in own[kind]}
+                 for kind, names in ours.items()}
+        places = {"inputs": found["inputs"], "before": found["inputs"], "hold": found["inputs"], "outputs": found["outputs"],
+                  "filters": found["outputs"], "initial": found["outputs"],
+                  "noise": {**found["inputs"], **found["outputs"]}, "units": {**found["inputs"], **found["outputs"]}}
+        changed: dict[str, Any] = {field: {names.get(key, key): value for key, value in getattr(experiment, field).items()}
+                                   for field, names in places.items()}
+        return replace(experiment, **changed)
 
     def __str__(self) -> str:
         lines = [f"RobotModel {self.name}: {self.dof} joints, {len(self.parameters)} parameters with an effect on torques"]

@@ -16,7 +16,7 @@ from xml.etree import ElementTree as xml
 from dynident.errors import NotSupported, ProblemError, did_you_mean
 
 MOST_BYTES = 20_000_000  # meshes are files of their own; a description that is longer is none
-MOST_LINKS = 1_000
+MOST_LINKS = 1_000  # and as many joints: each link of a tree hangs on one
 ENCODINGS = ("utf-8", "utf8", "us-ascii", "ascii", "utf-16", "iso-8859-1", "latin-1", "latin1")
 MOVING = ("revolute", "continuous", "prismatic")
 TRIANGLE_SLACK = 1e-6  # relative; principal moments of real bodies obey a + b >= c, and files round
@@ -82,37 +82,44 @@ class Urdf:
 
 def read_urdf(given: str | Path) -> Urdf:
     """A robot from a file, or from the text of one."""
+    if not isinstance(given, (str, Path)) or not str(given).strip("."):
+        raise ProblemError(f"A robot is read from the path of a URDF or from its text, not from {given!r}.")
     if isinstance(given, str) and given.lstrip("\ufeff \t\r\n").startswith("<"):
         return _robot("the URDF", given.encode())
     path = Path(given)
     if path.suffix == ".xacro":
         raise NotSupported(f"{path} is a xacro file, a program that writes a URDF. {EXPAND.format(file=path.name)}")
     try:
-        size = path.stat().st_size
-        if size > MOST_BYTES:
-            raise ProblemError(f"{path} has {size} bytes; a URDF of more than {MOST_BYTES} is refused.")
-        return _robot(path.name, path.read_bytes())
-    except FileNotFoundError:
-        raise ProblemError(f"{path} does not exist.") from None
-    except (IsADirectoryError, PermissionError) as error:
-        raise ProblemError(f"{path} cannot be read: {error.strerror}.") from None
+        if not path.is_file():
+            raise ProblemError(f"{path} is no file." if path.exists() else f"{path} does not exist.")
+        with path.open("rb") as file:
+            return _robot(path.name, file.read(MOST_BYTES + 1))
+    except (OSError, ValueError) as error:
+        raise ProblemError(f"{str(path)[:200]!r} cannot be read: {getattr(error, 'strerror', None) or error}.") from None
 
 
 EXPAND = "Expand it first: `xacro {file} > robot.urdf`."
 
 
 def _robot(source: str, data: bytes) -> Urdf:
+    if len(data) > MOST_BYTES:
+        raise ProblemError(f"{source} has more than {MOST_BYTES:,} bytes; a URDF that long is refused.")
     root = _parse(source, data)
     if root.tag != "robot":
         sdf = " This looks like SDF; convert it to URDF." if root.tag == "sdf" else ""
         raise ProblemError(f"{source}: the first element is <{_local(root.tag)}>, not <robot>; this is not a URDF.{sdf}")
     macros = sorted({_local(e.tag) for e in root.iter() if isinstance(e.tag, str) and "xacro}" in e.tag})
-    if macros or re.search(rb"\$\{[^}]*\}", re.sub(rb"<!--.*?-->", b"", data, flags=re.S)):
+    written = (text for e in root.iter() for text in (e.text or "", *e.attrib.values()))
+    if macros or any("${" in text for text in written):
         named = f" (<xacro:{macros[0]}>)" if macros else " (${...})"
         raise NotSupported(f"{source} still holds xacro{named}. {EXPAND.format(file=source)}")
+    elements = {tag: root.findall(tag) for tag in ("link", "joint")}
+    for tag, found in elements.items():
+        if len(found) > MOST_LINKS:
+            raise ProblemError(f"{source} has {len(found)} {tag}s; more than {MOST_LINKS} are refused.")
     faults: list[str] = []
-    links = _links(source, root, faults)
-    joints = tuple(_joint(source, element, faults) for element in root.findall("joint"))
+    links = _links(source, elements["link"], faults)
+    joints = tuple(_joint(source, element, faults) for element in elements["joint"])
     if not faults:
         faults += _tree_faults(source, links, joints)
     if faults:
@@ -171,12 +178,9 @@ def _one(where: str, element: xml.Element | None, key: str, usual: str, faults: 
     return _numbers(where, element, key, usual, faults)[0]
 
 
-def _links(source: str, root: xml.Element, faults: list[str]) -> dict[str, Inertial | None]:
-    elements = root.findall("link")
+def _links(source: str, elements: list[xml.Element], faults: list[str]) -> dict[str, Inertial | None]:
     if not elements:
         faults.append(f"{source} holds no link.")
-    if len(elements) > MOST_LINKS:
-        raise ProblemError(f"{source} has {len(elements)} links; more than {MOST_LINKS} are refused.")
     names = [element.get("name", "") for element in elements]
     faults += [f"{source}: a link has no name."] * ("" in names)
     faults += [f"{source}: {count} links are called '{name}'." for name, count in Counter(names).items() if count > 1]

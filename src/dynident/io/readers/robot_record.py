@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dynident.errors import ProblemError
+from dynident.errors import ProblemError, did_you_mean
 from dynident.io.readers.columns import existing_file
 from dynident.io.readers.csv import read_csv
 from dynident.io.readers.dialect import sniff
@@ -32,6 +32,8 @@ TIMES = ("t", "time", "stamp", "timestamp", "t_s", "seconds")
 BEYOND = 1.5  # of a joint's limit; a reading further out is not of this joint, or not in rad
 DEGREES = 3.0  # of a joint's limit; a reading further out is in degrees, if it fits as such
 SAME_SIGNAL, OTHER_SIGNAL = 0.9, 0.5  # correlation of a velocity with the derivative of a position
+SAME_RATE = 2.0  # times; a velocity that differs from the derivative by more is in another unit
+ALIKE = 0.3  # relative; noise in a derivative hides no unit
 
 
 def read_robot(path: str | Path, arm: RobotModel, *, gains: Sequence[float] | Mapping[str, float] | None = None,
@@ -91,7 +93,7 @@ def read_robot(path: str | Path, arm: RobotModel, *, gains: Sequence[float] | Ma
     read = read_csv(file, time=when, inputs=torques, outputs={k: v for k, v in found.items() if k not in torques},
                     hold=hold, name=name or file.stem)
     run = _in_torques(_in_radians(read, arm, degrees), arm, gains, hold)
-    if faults := [*_range_faults(run, arm, degrees), *_order_faults(run, arm)]:
+    if faults := [*_range_faults(run, arm, degrees), *_rate_faults(run, arm)]:
         raise ProblemError([f"{file.name}: {fault}" for fault in faults])
     return run
 
@@ -128,13 +130,29 @@ def _find(arm: RobotModel, header: Sequence[str], given: Mapping[str, str], sour
 def _in_torques(run: Experiment, arm: RobotModel, gains: Any, hold: str) -> Experiment:
     if "tau1" in run.inputs:
         return run
-    if isinstance(gains, Mapping):
-        gains = [gains.get(joint, gains.get(str(k), np.nan)) for k, joint in enumerate(arm.joints, 1)]
-    values = [float(gain) for gain in gains]
-    if len(values) != arm.dof or not np.all(np.isfinite(values)):
-        raise ProblemError(f"gains has {len(values)} values for {arm.dof} joints; give one finite gain for each, in N m/A.")
+    values = _drive_gains(gains, arm)
     return replace(run, inputs={f"tau{k}": values[k - 1] * run.inputs[f"i{k}"] for k in range(1, arm.dof + 1)}, hold=hold,
                    units={n: u for n, u in run.units.items() if n not in run.inputs})
+
+
+def _drive_gains(gains: Any, arm: RobotModel) -> list[float]:
+    """One for each joint, in the order of the arm."""
+    if isinstance(gains, Mapping):
+        numbers = {str(k): k for k in range(1, arm.dof + 1)} | {joint: k for k, joint in enumerate(arm.joints, 1)}
+        if faults := [f"gains: there is no joint '{name}'.{did_you_mean(str(name), arm.joints)}" for name in gains
+                      if str(name) not in numbers]:
+            raise ProblemError(faults)
+        given = {numbers[str(name)]: gain for name, gain in gains.items()}
+        gains = [given.get(k, "missing") for k in numbers.values()][:arm.dof]
+    try:
+        values = np.asarray(gains, float)
+        good = values.shape == (arm.dof,) and bool(np.all(np.isfinite(values) & (values != 0)))
+    except (TypeError, ValueError):
+        good = False
+    if not good:
+        raise ProblemError(f"gains = {gains!r}; give one number for each of the {arm.dof} joints ({', '.join(arm.joints)}), "
+                           "finite and not zero, in N m/A.")
+    return list(map(float, values))
 
 
 def _in_radians(run: Experiment, arm: RobotModel, degrees: bool) -> Experiment:
@@ -158,33 +176,55 @@ def _range_faults(run: Experiment, arm: RobotModel, degrees: bool) -> list[str]:
         return []
     k, joint, reach, limit = max(beyond, key=lambda it: it[2] / it[3])
     unit = "m" if joint.kind == "prismatic" else "rad"
-    said = f"q{k} ({joint.name}) reaches {reach:.3g} {unit}, and its limit is {limit:.3g}"
+    stated = np.isfinite(max(abs(joint.lower), abs(joint.upper)))
+    said = f"q{k} ({joint.name}) reaches {reach:.3g} {unit}, and " + (
+        f"its limit is {limit:.3g}" if stated else f"no arm turns its joints by more than {limit:.3g}")
     fits = all(np.deg2rad(r) <= BEYOND * top for _, j, r, top in beyond if j.kind != "prismatic")
-    if not degrees and reach > DEGREES * limit and fits:
+    if not degrees and (reach > DEGREES * limit or not stated) and fits and joint.kind != "prismatic":
         return [f"{said}: these look like degrees. Say degrees=True."]
     return [f"{said}. Is the order of the columns that of the arm ({', '.join(arm.joints)})? Name columns by joints, or say "
             "columns={...}."]
 
 
-def _order_faults(run: Experiment, arm: RobotModel) -> list[str]:
-    """Velocities that are the derivative of another joint's position."""
+def _rate_faults(run: Experiment, arm: RobotModel) -> list[str]:
+    """Velocities that are the derivative of another joint's position, or of their own in another unit or against its sense."""
     n = range(1, arm.dof + 1)
     if "dq1" not in run.outputs:
         return []
-    time = np.asarray(run.time)
-    rates = {k: np.gradient(run.outputs[f"q{k}"], time) for k in n}
-
-    def alike(a: np.ndarray, b: np.ndarray) -> float:
-        there = np.isfinite(a) & np.isfinite(b)
-        a, b = a[there] - np.mean(a[there]), b[there] - np.mean(b[there])
-        size = float(np.linalg.norm(a) * np.linalg.norm(b))
-        return float(a @ b) / size if size > 0 else 1.0
-
-    faults = []
+    rates = {k: np.gradient(run.outputs[f"q{k}"], np.asarray(run.time)) for k in n}
+    faults: list[str] = []
+    odd: dict[str, list[str]] = {}  # what is odd, and of which joints
     for k in n:
-        own = alike(run.outputs[f"dq{k}"], rates[k])
-        other = max((j for j in n if j != k), key=lambda j: alike(run.outputs[f"dq{k}"], rates[j]), default=None)
-        if own < OTHER_SIGNAL and other is not None and alike(run.outputs[f"dq{k}"], rates[other]) > SAME_SIGNAL:
+        measured = run.outputs[f"dq{k}"]
+        own, times = _likeness(measured, rates[k])
+        other = max((j for j in n if j != k), key=lambda j: _likeness(measured, rates[j])[0], default=None)
+        if own < OTHER_SIGNAL and other is not None and _likeness(measured, rates[other])[0] > SAME_SIGNAL:
             faults.append(f"dq{k} is the derivative of q{other}, not of q{k}: the columns are in different orders. Name them "
                           f"by joints ({', '.join(arm.joints)}), or say columns={{...}}.")
-    return faults
+        elif own > SAME_SIGNAL and not 1 / SAME_RATE < times < SAME_RATE:
+            odd.setdefault(_unit_fault(times), []).append(f"dq{k}")
+        elif own < -SAME_SIGNAL:
+            odd.setdefault("the derivative of its position with the other sign. Turn one of them round in the file.",
+                           []).append(f"dq{k}")
+    return faults + [f"{', '.join(names)} {'is' if len(names) == 1 else 'are each'} {what}" for what, names in odd.items()]
+
+
+def _unit_fault(times: float) -> str:
+    """What a velocity is that is so many times the derivative of its position."""
+    degree = float(np.rad2deg(1.0))
+    if abs(times / degree - 1) < ALIKE:
+        return ("about 57 times the derivative of its position: these velocities look like degrees per second, the positions "
+                "like radians. Convert them in the file.")
+    if abs(times * degree - 1) < ALIKE:
+        return ("about 1/57 of the derivative of its position: these positions look like degrees, the velocities like radians "
+                "per second. Convert them in the file.")
+    return (f"about {float(f'{times:.1g}'):g} times the derivative of its position: one of the two has "
+            "another unit, or the time is not in seconds. Convert them in the file.")
+
+
+def _likeness(a: np.ndarray, b: np.ndarray) -> tuple[float, float]:
+    """Correlation of two signals, and how many times as large the first one is."""
+    there = np.isfinite(a) & np.isfinite(b)
+    a, b = a[there] - np.mean(a[there]), b[there] - np.mean(b[there])
+    sizes = float(np.linalg.norm(a)), float(np.linalg.norm(b))
+    return (float(a @ b) / (sizes[0] * sizes[1]), sizes[0] / sizes[1]) if min(sizes) > 0 else (1.0, 1.0)
