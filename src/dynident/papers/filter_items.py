@@ -286,5 +286,5 @@ def _draw_readings(rows: list[tuple[Any, ...]], figure: Any) -> None:
     axis.barh(at + 0.2, [row[3] for row in rows], 0.4, label="E2, damping")
     axis.set_yticks(at, labels, fontsize="small")
     axis.axvline(10, color="k", ls="--", lw=0.8)
-    axis.set(xlabel="error in %", xscale="symlog")
-    axis.legend(frameon=False)
+    axis.set(xlabel="error in %; dashed: what counts as settled", xscale="symlog")
+    figure.legend(loc="outside lower center", frameon=False, ncols=2)

@@ -120,7 +120,8 @@ def why_19(quick: bool, tell: Tell) -> Outcome:
     of_paper = designed(15.0, 0.6, *WEIGHTS["i = 1 (alpha), as in Fig. 8"])
     assert of_paper is not None
     own = exact_width(of_paper)
-    boxes = gains_by_boxes({"Fig. 6": cycle, "(19)": of_paper}, (40, 100) if quick else (40, 100, 200, 400), 2, tell)
+    boxes = gains_by_boxes({"Fig. 6": cycle, "(19)": of_paper}, (40, 100) if quick else (40, 100, 200, 400), 1 if quick else 2,
+                           tell)
     tighter = {name: [before / d.exact for d in found if d.weights == name] for name in WEIGHTS}
     wider = sorted(d.exact / d.tracking for d in found if d.weights == "i = 2 (beta)" and np.isfinite(d.tracking))
     tie = _rank_correlation([d.top_speed for d in found], [d.exact for d in found])

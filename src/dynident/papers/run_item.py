@@ -36,7 +36,12 @@ class ItemResult:
 
     @property
     def line(self) -> str:
-        return " | ".join((self.theirs, self.ours, verdict_text(self.agreement, self.because)))
+        return " | ".join((self.theirs, self.ours, self.verdict))
+
+    @property
+    def verdict(self) -> str:
+        """The third cell of the line."""
+        return verdict_text(self.agreement, self.because)
 
     def cells(self) -> dict[str, Any]:
         """By field, as text and numbers."""
@@ -111,10 +116,15 @@ def read_result(item: Item, folder: Path) -> ItemResult | None:
         return None
 
 
-def recorded() -> dict[str, ItemResult]:
+def read_results(folder: Path) -> dict[str, ItemResult]:
+    """By id, all items that lie in the folder."""
+    return {item.id: kept for item in ITEMS if (kept := read_result(item, folder)) is not None}
+
+
+def recorded(form: str = "quick") -> dict[str, ItemResult]:
     """The lines that came with this version, by id; made by `make papers`, and checked by the tests."""
     text = resources.files("dynident.papers").joinpath("recorded.csv").read_text(encoding="utf-8")
-    return {row["id"]: ItemResult.from_cells(row) for row in csv.DictReader(text.splitlines())}
+    return {own.id: own for row in csv.DictReader(text.splitlines()) if (own := ItemResult.from_cells(row)).form == form}
 
 
 def write_record(results: Sequence[ItemResult], path: Path) -> None:

@@ -82,7 +82,8 @@ def _draw_table(study: RotorStudy, found: dict[tuple[str, str], di.Estimate], fi
     axis.plot(at, [i for i, _ in study.thesis.values()], "k_", ms=40, label="thesis (DAMUSN)")
     axis.set_xticks(at, [", ".join(f"{v:g}" for v in start) for start in study.starts.values()])
     axis.set(ylabel="iterations (hatched: not converged)", xlabel="start")
-    axis.legend(frameon=False)
+    for handle in axis.legend(frameon=False).get_patches():  # the colour names the solver, the hatch how it ended
+        handle.set_hatch(None)
 
 
 FAR = ("Davidenko ends at the truth from {right} of {count} starts on our simulated records, where the rig's own cannot be "
@@ -175,23 +176,27 @@ def _smoothed(estimate: di.Estimate) -> SmootherResult:
     return estimate.smoothed
 
 
-def _draw_estimates(study: RotorStudy, estimate: di.Estimate, figure: Any) -> None:
+STATES, PARAMETERS, MODEL, MEASUREMENT = "states", "parameters over truth", "model residues", "measurement residues"
+
+
+def _draw_estimates(study: RotorStudy, estimate: di.Estimate, shown: tuple[str, ...], figure: Any) -> None:
     """States, drifting parameters and residues over time, as the figures of Chapter 7."""
-    figure.set_size_inches(9, 8)
-    record = _smoothed(estimate).records[0]
-    axes = figure.subplots(4, 1, sharex=True)
+    figure.set_size_inches(9, 1 + 2 * len(shown))
+    record, axes = _smoothed(estimate).records[0], dict(zip(shown, figure.subplots(len(shown), 1, sharex=True), strict=True))
     for i, name in enumerate(record.names):
-        if name in study.truth:
-            axes[1].plot(record.time, record.values[:, i] / study.truth[name], label=name)
-        else:
-            axes[0].plot(record.time, record.values[:, i], label=name)
-        axes[2].plot(record.time, record.model_error[:, i], lw=0.8, label=f"xi of {name}")
-    for name, seen in study.record.outputs.items():
-        axes[3].plot(study.record.time, seen - estimate.trajectories[0].outputs[name], lw=0.8, label=f"zeta of {name}")
-    for axis, label in zip(axes, ("states", "parameters over truth", "model residues", "measurement residues"), strict=True):
+        scale, place = (study.truth[name], PARAMETERS) if name in study.truth else (1.0, STATES)
+        if place in axes:
+            axes[place].plot(record.time, record.values[:, i] / scale, label=name)
+        if MODEL in axes:
+            axes[MODEL].plot(record.time, record.model_error[:, i], lw=0.8, label=f"xi of {name}")
+    if MEASUREMENT in axes:
+        for name, seen in study.record.outputs.items():
+            axes[MEASUREMENT].plot(study.record.time, seen - estimate.trajectories[0].outputs[name], lw=0.8,
+                                   label=f"zeta of {name}")
+    for label, axis in axes.items():
         axis.set_ylabel(label, fontsize="small")
         axis.legend(frameon=False, fontsize="x-small", ncols=4)
-    axes[3].set_xlabel("time (s)")
+    axes[shown[-1]].set_xlabel("time (s)")
 
 
 def fig_7_3(quick: bool, tell: Tell) -> Outcome:
@@ -206,7 +211,7 @@ def fig_7_3(quick: bool, tell: Tell) -> Outcome:
         f"{stepping} time stepping and {newton} Newton iterations, to " + ", ".join(
             f"{n} = {estimate.values[n]:.3f}" for n in study.truth),
         "Davidenko does not come to the truth", ("parameter", "truth", "Davidenko", "default"), rows,
-        partial(_draw_estimates, study, estimate), "both phases, and the truth within 5 %")
+        partial(_draw_estimates, study, estimate, (STATES, PARAMETERS)), "both phases, and the truth within 5 %")
 
 
 def fig_7_4(quick: bool, tell: Tell) -> Outcome:
@@ -225,5 +230,5 @@ def fig_7_4(quick: bool, tell: Tell) -> Outcome:
         f"{NOISE['one mass']:g} was put in",
         "the residues are larger than the noise, or vanish", ("time", *(f"zeta of {n}" for n in residues),
                                                     *(f"xi of {n}" for n in model.names)), rows,
-        partial(_draw_estimates, study, estimate),
+        partial(_draw_estimates, study, estimate, (MODEL, MEASUREMENT)),
         "not larger than the noise of the record, part of which W = I lets the model follow")
