@@ -1,6 +1,6 @@
 """Arrival: from how far does a method find the right minimum of a plant with hidden states, and does it know?
 
-    python benchmarks/arrival.py                                   runs what is missing of a short selection, prints the table
+    python benchmarks/arrival.py                                   the table of what is on disk, or of a short selection
     python benchmarks/arrival.py run --starts 5 --cases all        all of it; stopped and started again, it goes on
     python benchmarks/arrival.py run --methods scipy --plants lorenz,nerve --starts 1
     python benchmarks/arrival.py run --held-back                   the plants that were not looked at while tuning
@@ -258,8 +258,9 @@ def parsed(words: list[str]) -> argparse.Namespace:
 
 
 def run() -> Result:
-    """What is missing of the short selection, and the table of all that is on disk."""
-    run_missing(parsed(["run", *size([], ["--plants", "nerve", "--factors", "5"])]))
+    """The table of all that is on disk; where there is nothing, a short selection is run first."""
+    if not stored():
+        run_missing(parsed(["run", *size([], ["--plants", "nerve", "--factors", "5"])]))
     return table()
 
 

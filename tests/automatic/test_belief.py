@@ -36,6 +36,14 @@ def test_white_residuals_are_noise_whatever_was_said_about_their_size(seed, std)
     assert level(noise(seed=seed), std) is BeliefLevel.NOISE
 
 
+def test_a_short_record_that_contradicts_its_std_is_not_believed_for_looking_white():
+    """Coarse samples of what a wrong minimum leaves look white: 26 times the given noise were believed, at 20 samples."""
+    short = noise(seed=1)[:30]
+    found = believe(problem(0.001, 30), [{"x": short}])
+    assert found.level is BeliefLevel.UNJUDGED and found.contradicted and "30 samples do not tell" in found.reason
+    assert level(short, 0.01, 30) is level(short, None, 30) is BeliefLevel.NOISE
+
+
 def test_slow_noise_of_the_given_size_is_noise():
     assert level(noise(coefficient=0.9), 0.01) is BeliefLevel.NOISE
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+import importlib
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +18,7 @@ from dynident.automatic.stages import plain
 from dynident.automatic.starts import round_starts
 from dynident.automatic.state import AutomaticSetup, AutomaticState, StopReason
 from dynident.automatic.stopping import believe_best
+from dynident.kalman.prediction_error import run as prediction_run
 from problems import MACHINES
 
 ALL = ("plain", "smooth", "climb", "rounds")
@@ -97,21 +99,39 @@ def test_only_the_stages_that_were_asked_for_are_climbed():
         di.automatic(stages=["plane"])
 
 
-def test_workers_change_nothing():
-    problem = beats()
-    alone = di.identify(problem, di.automatic(stages=["rounds"]), progress=False)
-    with ThreadPoolExecutor(2) as two:
-        together = di.identify(problem, di.automatic(stages=["rounds"]), executor=two, progress=False)
+@pytest.fixture(scope="module")
+def alone():
+    return di.identify(beats(), di.automatic(stages=["rounds"], seed=3), progress=False)
+
+
+@pytest.mark.parametrize("pool", [ThreadPoolExecutor, pytest.param(ProcessPoolExecutor, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_workers_change_nothing(alone, pool, workers):
+    with pool(workers) as executor:
+        together = di.identify(beats(), di.automatic(stages=["rounds"], seed=3), executor=executor, progress=False)
     assert together.values == alone.values
     assert together.counts == alone.counts
-    assert [row.cost for row in together.stages] == [row.cost for row in alone.stages]
+    assert [(row.stage, row.cost, row.jacobians) for row in together.stages] == [
+        (row.stage, row.cost, row.jacobians) for row in alone.stages]
+
+
+def test_a_seed_gives_the_same_run_again(alone):
+    again = di.identify(beats(), di.automatic(stages=["rounds"], seed=3), progress=False)
+    assert again.values == alone.values and again.counts == alone.counts
+    other = di.identify(beats(), di.automatic(stages=["rounds"], seed=4), progress=False)
+    assert other.counts != alone.counts  # of other starts
 
 
 def test_progress_says_the_stage_in_words():
     said = []
-    di.identify(beats(), progress=lambda page: said.append(page.stage))
-    assert said[0] == "plain fit"
-    assert len(set(said)) > 1
+    estimate = di.identify(beats(), progress=lambda page: said.append(page.stage))
+    words = list(dict.fromkeys(said))
+    assert words[0] == "plain fit"
+    assert [row.stage for row in estimate.stages] == ["plain", "smooth", "prediction", "climb"]
+    assert all(row.jacobians > 0 for row in estimate.stages)
+    assert "smoothing" in words and "climbing from a weak model to a strong one" in words
+    di.identify(beats(), di.automatic(stages=["rounds"]), progress=lambda page: said.append(page.stage))
+    assert "restarts, round 1" in said
 
 
 def test_an_interrupt_returns_the_best_so_far():
@@ -119,16 +139,36 @@ def test_an_interrupt_returns_the_best_so_far():
 
     def stop_in_the_second_stage(page):
         calls.append(page.stage)
-        if page.stage != "plain fit":
+        if "last fit" in page.stage:  # within a solver; it ends with the best so far
             raise KeyboardInterrupt
 
     with pytest.raises(di.NotConverged) as stopped:
         di.identify(beats(), progress=stop_in_the_second_stage)
     assert stopped.value.estimate is not None
     assert stopped.value.estimate.stages[0].stage == "plain"
+    assert not stopped.value.estimate.believed
 
 
-# bodies that it must carry
+@pytest.mark.parametrize("where", ["dynident.methods.direct_estimate.build_direct_estimate",
+                                   "dynident.automatic.state.believe", "dynident.automatic.stages.leave_saddle",
+                                   "dynident.automatic.smoothing_stages.smooth", "dynident.automatic.run.smoothed_estimate",
+                                   "dynident.automatic.run.evidence_of"])
+def test_an_interrupt_at_any_moment_after_a_fit_loses_nothing(where, monkeypatch):
+    """While statistics are made, between two stages, in a smoother, and while the estimate is put together."""
+    module, name = where.rsplit(".", 1)
+    own, calls = getattr(importlib.import_module(module), name), []
+
+    def interrupted_once(*values, **named):
+        calls.append(name)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return own(*values, **named)
+
+    monkeypatch.setattr(importlib.import_module(module), name, interrupted_once)
+    estimate = fitted(beats(std=0.2, known=False), di.automatic(stages=["plain", "smooth"]))
+    assert calls, "the moment was not reached"
+    assert estimate.values["a"] > 0 and estimate.counts["interrupted"] == 1
+    assert not estimate.believed and "interrupted" in estimate.belief_reason
 
 
 def test_several_experiments_with_first_states_of_their_own():
@@ -206,3 +246,68 @@ def test_a_record_that_is_too_long_to_find_out_is_told_so(monkeypatch):
 def test_without_noise_in_the_model_output_error_is_kept():
     found = di.identify(disturbed_oscillator(0, std=0.0), progress=False)
     assert found.criterion == "output error" and found.believed and found.arrived_by == "plain"
+
+
+def found_by_prediction(problem):
+    """A stand-in for what the prediction stage would find, without its search."""
+    estimate = di.identify(problem, di.multiple_shooting(), progress=False)
+    counts = {**estimate.counts, "jacobians": 1000}
+    return replace(estimate, criterion="prediction error", counts=counts, notes=("Criterion: prediction error, because ...",))
+
+
+@pytest.mark.parametrize("gain", [0.5, 0.9999])
+def test_noise_in_the_model_is_no_answer_where_simulations_just_became_far_better(gain, monkeypatch):
+    """Ends that a refit halves were no minimum: the ladder goes on, and asks once more at its end."""
+    problem = beats()
+    setup = setup_of(problem, stages=("plain", "smooth", "prediction", "climb", "rounds"))
+    state = plain(setup, AutomaticState())
+    best = state.best
+    lower = replace(best, misfit=replace(best.misfit, value=gain * best.misfit.value))
+    assert not lower.is_noise
+    monkeypatch.setattr(prediction_stage, "_found", lambda *_: found_by_prediction(problem))
+    monkeypatch.setattr(prediction_stage, "refit", lambda setup, state, stage, begin: state.with_end(lower))
+    after = prediction_stage.prediction_stage(setup, state)
+    assert after.trail[-1].stage == "prediction" and after.spent["jacobians"] > state.spent["jacobians"]
+    assert (after.stopped is StopReason.PREDICTED) == (gain > 0.9)
+    ended = prediction_stage.prediction_again(setup, replace(after, stopped=StopReason.BUDGET, predicted=None))
+    assert ended.stopped is StopReason.PREDICTED
+
+
+def test_rows_are_counted_with_the_sub_steps_that_prediction_needs(monkeypatch):
+    """From rates that are far off a filter needs many steps between samples, whatever the simulation took."""
+    problem, asked = beats(), []
+    setup = setup_of(problem, stages=("plain", "prediction"))
+    state = plain(setup, AutomaticState())
+    before = prediction_run.prediction_steps
+
+    def many(method, problem, first):
+        asked.append(first)
+        return before(method, problem, first)[0], 10**6, []
+
+    monkeypatch.setattr(prediction_run, "prediction_steps", many)
+    after = prediction_stage.prediction_stage(setup, state)
+    assert asked and after.unasked_rows == 301 * 10**6
+    assert after.best is state.best and after.stopped is None
+
+
+def test_outputs_of_one_sample_are_one_row(monkeypatch):
+    """A pass takes all outputs of a sample together: a drive with two encoders is not twice as long as one with one."""
+    problem = MACHINES["two_mass"].problem(seed=3)
+    run, method = problem.experiments[0], di.prediction_error()
+    assert len(run.outputs) == 2
+    first = fitted(problem, di.multiple_shooting())
+    monkeypatch.setattr(prediction_run, "_output_error_is_enough", lambda *_: "")
+    with pytest.raises(prediction_run.TooManyRows) as limited:
+        prediction_run.after_output_error(method, problem, first, lambda page: None, [], prediction_run.SearchLimits(1, 1))
+    assert limited.value.rows == run.samples * prediction_run.prediction_steps(method, problem, first)[1]
+
+
+def test_a_search_for_noise_that_nobody_asked_for_ends_with_its_passes():
+    problem = beats()
+    first = fitted(problem, di.multiple_shooting())
+    method = di.prediction_error()
+    found = [prediction_run.after_output_error(method, problem, first, lambda page: None, [],
+                                               prediction_run.SearchLimits(20_000, passes)) for passes in (5, 60)]
+    few, more = (each.counts["jacobians"] - first.counts["jacobians"] for each in found)
+    assert few < more
+    assert found[0].criterion == "output error"

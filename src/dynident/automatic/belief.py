@@ -15,7 +15,13 @@ import numpy as np
 
 from dynident.methods.open_loop import Residuals
 from dynident.problem.problem import Problem, given_std
-from dynident.statistics.residual_statistics import ResidualStatistics, chi_square_limit, is_white, residual_statistics
+from dynident.statistics.residual_statistics import (
+    FEW_SAMPLES,
+    ResidualStatistics,
+    chi_square_limit,
+    is_white,
+    residual_statistics,
+)
 from dynident.tolerances import (
     CHI_SQUARE_TOO_SMALL,
     EXACT_REMAINDER,
@@ -90,6 +96,9 @@ def believe_series(name: str, s: ResidualStatistics, unknowns: float) -> Belief:
     if s.rms > NAIVE_SHARE * s.line_rms:
         return Belief(BeliefLevel.NONE, f"{name}: what is left, {rms}, is as much as a straight line leaves "
                                         f"({s.line_rms:.3g}).")
+    if white and chi is not None and not expected and s.samples < FEW_SAMPLES:  # coarse samples of a swing look white, too
+        return Belief(BeliefLevel.UNJUDGED, f"{name}: what is left, {rms}, looks white, but is larger than the given std lets "
+                                            f"expect (reduced chi-square {chi:.3g}); {s.samples} samples do not tell.", True)
     if white:
         return Belief(BeliefLevel.NOISE, f"{name}: what is left, {rms}, is white: the past predicts "
                                          f"{100 * s.memory:.0f} % of it.")

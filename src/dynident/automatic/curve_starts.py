@@ -14,14 +14,13 @@ import numpy as np
 
 from dynident.automatic.simulation_route import start_of
 from dynident.automatic.starts import Start, round_starts
-from dynident.methods.open_loop import misfit, open_loop_residuals, second_difference_vanishes
+from dynident.methods.open_loop import linear_in, misfit, open_loop_residuals
 from dynident.problem.problem import Problem, given_std
 from dynident.transcription.initial_guess import start_values
 
 PLACES = 256  # that are looked at in a round
-GOING_ON = 4  # of them, from which a fit begins
+GOING_ON = 8  # of them, from which a fit begins
 DECADES = (1.0, 0.5, 2.0)  # to either side of the start, round by round
-CURVATURE_SEED = 1  # of the lines along which unknowns are asked whether the curve is linear in them
 
 
 def curve_starts(problem: Problem, loss: str, seed: int, number: int, kept: float = 0.0) -> list[Start]:
@@ -50,7 +49,7 @@ def linear_unknowns(problem: Problem) -> tuple[str, ...]:
     """Unknowns in which the curve is linear, all together: each joins those before it where none bends another's line."""
     found: tuple[str, ...] = ()
     for unknown in problem.unknowns:
-        if second_difference_vanishes(problem, (*found, unknown.name), np.random.default_rng(CURVATURE_SEED)):
+        if linear_in(problem, (*found, unknown.name)):
             found = (*found, unknown.name)
     return found
 

@@ -2,7 +2,9 @@
 
 Output error is tried first and is kept where nothing speaks against it. Else `prediction_error` looks for noise on the states
 and behind the inputs, from the best end and from the smoother's. Where it is found, a simulation is fitted once more from the
-values that belong to it: if that leaves noise alone, it was only another way to the minimum, and output error is kept.
+values that belong to it: if that leaves noise alone, it was only another way to the minimum, and output error is kept. If it
+leaves more, but much less than all ends before, these were no minimum that noise in the model could be told from: the ladder
+goes on, and asks again at its end.
 """
 
 from __future__ import annotations
@@ -12,16 +14,19 @@ from dataclasses import replace
 import numpy as np
 
 from dynident.automatic.stages import refit
-from dynident.automatic.state import AutomaticSetup, AutomaticState, StopReason
+from dynident.automatic.state import AutomaticSetup, AutomaticState, RouteEnd, StopReason
+from dynident.automatic.stopping import largest_stage
 from dynident.errors import DynidentError
 from dynident.estimate.estimate import Estimate
 from dynident.methods.presets import method_from
 from dynident.methods.start_trajectory import StartTrajectory
+from dynident.tolerances import BETTER_MISFIT
 
 OUTPUT_ERROR = "output error"
 NOT_ASKED = ("Whether noise in the inputs or in the model explains what is left over was not asked: with {rows:,} samples "
              "times sub-steps that takes long. Fit a part of the record, or use prediction_error() on all of it.")
-MOST_ROWS = 20_000  # samples times sub-steps; with more a search would take far longer than the ladder
+MOST_ROWS = 50_000  # samples times sub-steps; with more a search would take far longer than the ladder
+PASSES, LEAST_PASSES = 3, 400  # of the filter with derivatives: times the larger of the first stages, and the least
 
 
 def prediction_stage(setup: AutomaticSetup, state: AutomaticState) -> AutomaticState:
@@ -33,21 +38,38 @@ def prediction_stage(setup: AutomaticSetup, state: AutomaticState) -> AutomaticS
         state = refit(setup, state, best.stage, best.begin)
     made = [end for end in state.ends if end.estimate is not None]
     first = min(made, key=lambda end: end.misfit.value, default=best).estimate
-    if first is None or not _supported(setup, first) or (found := _found(setup, state, first)) is None:
+    if first is None or not _supported(setup):
         return state
+    found = _found(setup, state, first)
+    if isinstance(found, int):
+        return replace(state, unasked_rows=found)
+    if found is None:
+        return state
+    state = state.with_cost({key: found.counts[key] - first.counts[key] for key in ("simulations", "jacobians")})
     if found.criterion == OUTPUT_ERROR:
-        return replace(state, predicted=found)
-    state = state.with_cost(found.counts)
+        return replace(state, predicted=found).with_row("prediction", before, found.notes[0])
     state = refit(setup, state, "prediction", StartTrajectory({n: float(found.values[n]) for n in setup.problem.names}))
     state = state.with_row("prediction", before, str(found.status))
-    if state.best is not None and state.best.is_noise:
+    if state.best is not None and (state.best.is_noise or (state.stopped is None and _far_better(state.best, best))):
         return state
     return replace(state, predicted=found, stopped=StopReason.PREDICTED)
 
 
-def _supported(setup: AutomaticSetup, first: Estimate) -> bool:
-    """Whether it can be asked: by its own capabilities, and at a bearable cost."""
-    if setup.loss != "squared" or too_long(setup, first):
+def _far_better(end: RouteEnd, before: RouteEnd) -> bool:
+    return end.misfit.better_than(before.misfit, BETTER_MISFIT)
+
+
+def prediction_again(setup: AutomaticSetup, state: AutomaticState) -> AutomaticState:
+    """At the end of the ladder, where the stage was asked at ends that were no minimum."""
+    asked = "prediction" in setup.stages and state.predicted is None
+    if not asked or state.stopped not in (StopReason.AGREED, StopReason.EXHAUSTED, StopReason.BUDGET):
+        return state
+    return prediction_stage(setup, state)
+
+
+def _supported(setup: AutomaticSetup) -> bool:
+    """Whether it can be asked, by its own capabilities."""
+    if setup.loss != "squared":
         return False
     try:
         method_from("prediction_error").check_supports(setup.problem)
@@ -56,14 +78,10 @@ def _supported(setup: AutomaticSetup, first: Estimate) -> bool:
     return True
 
 
-def too_long(setup: AutomaticSetup, first: Estimate) -> bool:
-    return setup.problem.measured_values * int(first.counts.get("substeps", 1)) > MOST_ROWS
-
-
-def _found(setup: AutomaticSetup, state: AutomaticState, first: Estimate) -> Estimate | None:
-    """What prediction error says, with its criterion; None where its search breaks down."""
+def _found(setup: AutomaticSetup, state: AutomaticState, first: Estimate) -> Estimate | int | None:
+    """What prediction error says, with its criterion; None where its search breaks down, and how many rows are too many."""
     from dynident.kalman.prediction_error.method import PredictionError  # a family that a plain fit does without
-    from dynident.kalman.prediction_error.run import after_output_error
+    from dynident.kalman.prediction_error.run import SearchLimits, TooManyRows, after_output_error
 
     names, starts = setup.problem.names, []
     if state.smoothed is not None:
@@ -72,7 +90,10 @@ def _found(setup: AutomaticSetup, state: AutomaticState, first: Estimate) -> Est
     method = method_from("prediction_error")
     assert isinstance(method, PredictionError)
     try:
-        return after_output_error(method, setup.problem, first, setup.telling("prediction error"), starts)
+        limits = SearchLimits(MOST_ROWS, max(LEAST_PASSES, PASSES * largest_stage(state)))
+        return after_output_error(method, setup.problem, first, setup.telling("prediction error"), starts, limits)
+    except TooManyRows as limited:
+        return limited.rows
     except (DynidentError, np.linalg.LinAlgError):
         return None
 

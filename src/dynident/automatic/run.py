@@ -8,7 +8,13 @@ from dataclasses import replace
 import numpy as np
 
 from dynident.automatic.belief import BeliefLevel, believe
-from dynident.automatic.prediction_stage import NOT_ASKED, OUTPUT_ERROR, predicted_estimate, prediction_stage, too_long
+from dynident.automatic.prediction_stage import (
+    NOT_ASKED,
+    OUTPUT_ERROR,
+    predicted_estimate,
+    prediction_again,
+    prediction_stage,
+)
 from dynident.automatic.simulation_route import start_of, with_start
 from dynident.automatic.stages import plain, refit
 from dynident.automatic.state import AutomaticSetup, AutomaticState, RouteEnd, StopReason, best_of
@@ -24,10 +30,13 @@ from dynident.automatic.stopping import (
 from dynident.errors import DynidentError, ProblemError
 from dynident.estimate.estimate import Estimate
 from dynident.methods.outer_loop import OuterLoop
+from dynident.solvers.solver_result import Iteration
 from dynident.status import Status, StatusCode, fit_status
 from dynident.tolerances import LEAST_OF_NOISE, SETTLED_MISFIT, SMOOTHED_LIMIT
 
 Step = Callable[[AutomaticSetup, AutomaticState], AutomaticState]
+IN_WORDS = {"smooth": "smoothing", "prediction": "is it noise in the model or its inputs?",
+            "climb": "climbing from a weak model to a strong one", "rounds": "restarts, round {round}"}
 
 
 def stage_named(name: str) -> Step:
@@ -47,9 +56,17 @@ def unless_stopped(name: str) -> Step:
         agreed = name == "prediction" and state.stopped is StopReason.AGREED  # on what is not noise: then it is asked, too
         if name not in setup.stages or (state.stopped is not None and not agreed):
             return state
+        announce(setup, state, name)
         return believe_best(setup, stage_named(name)(setup, state))
 
     return step
+
+
+def announce(setup: AutomaticSetup, state: AutomaticState, name: str) -> None:
+    """Say which stage begins, with the cost of the best end so far: a smoother and restarts tell nothing of themselves."""
+    cost = float("nan") if state.best is None else state.best.misfit.value
+    if name != "plain":  # which begins at once
+        setup.telling(IN_WORDS[name].format(round=state.rounds + 1))(Iteration(0, cost, 0.0))
 
 
 def finished(setup: AutomaticSetup, state: AutomaticState) -> bool:
@@ -59,7 +76,7 @@ def finished(setup: AutomaticSetup, state: AutomaticState) -> bool:
 LADDER: OuterLoop[AutomaticSetup, AutomaticState] = OuterLoop(
     prepare=(unless_stopped("plain"), unless_stopped("smooth"), unless_stopped("prediction"), unless_stopped("climb"),
              set_limit, stop),
-    round=(unless_stopped("rounds"), stop), conclude=(), finished=finished)
+    round=(unless_stopped("rounds"), stop), conclude=(prediction_again,), finished=finished)
 
 
 def climb_ladder(setup: AutomaticSetup) -> AutomaticState:
@@ -70,7 +87,20 @@ def climb_ladder(setup: AutomaticSetup) -> AutomaticState:
 
 
 def estimate_of(setup: AutomaticSetup, state: AutomaticState) -> Estimate:
-    """The best end as an estimate of the user's problem, with the way that led there."""
+    """The best end as an estimate of the user's problem, with the way that led there.
+
+    An interrupt stops what is still fitted for it; what has its estimate already is returned.
+    """
+    try:
+        return _estimate_of(setup, state)
+    except KeyboardInterrupt:
+        made = tuple(end for end in state.ends if end.estimate is not None)
+        if not made:
+            raise
+        return _estimate_of(setup, replace(state, ends=made, stopped=StopReason.INTERRUPTED))
+
+
+def _estimate_of(setup: AutomaticSetup, state: AutomaticState) -> Estimate:
     best = state.best
     if state.stopped is StopReason.PREDICTED:
         return predicted_estimate(state)
@@ -91,8 +121,8 @@ def estimate_of(setup: AutomaticSetup, state: AutomaticState) -> Estimate:
     notes = estimate.notes if believed else (reason, *estimate.notes)
     if state.predicted is not None:
         notes = (state.predicted.notes[0], *notes)
-    elif "prediction" in setup.stages and not end.is_noise and too_long(setup, estimate):
-        notes = (*notes, NOT_ASKED.format(rows=setup.problem.measured_values * int(estimate.counts.get("substeps", 1))))
+    elif state.unasked_rows and not end.is_noise:
+        notes = (*notes, NOT_ASKED.format(rows=state.unasked_rows))
     counts = {**estimate.counts, **(dict(state.spent) if len(state.trail) > 1 else {})}
     if state.stopped is StopReason.INTERRUPTED:
         counts["interrupted"] = 1
@@ -106,6 +136,8 @@ def evidence_of(setup: AutomaticSetup, state: AutomaticState) -> dict[str, float
     if len(state.trail) < 2:
         return {}
     found = {"routes": float(len(state.routes_to_best()))}
+    if state.unasked_rows:
+        found["unasked_rows"] = float(state.unasked_rows)
     if state.smoothed is not None:
         found["smoothed_chi_square"] = state.smoothed.cost / max(setup.problem.measured_values, 1)
     return found
@@ -164,7 +196,7 @@ def belief_in(setup: AutomaticSetup, state: AutomaticState, end: RouteEnd) -> tu
     if end.is_noise:
         return True, f"Believed: {words}"
     if state.stopped is StopReason.AGREED and (end.belief.level is BeliefLevel.UNJUDGED or (
-            end.belief.level is BeliefLevel.SMALL and routes_differ(state))):
+            end.belief.level is BeliefLevel.SMALL and routes_differ(setup, state))):
         return True, f"Believed, because {agreed}; {words}"
     why = {StopReason.AGREED: f"{agreed}, so that a wrong model is more likely than a wrong minimum",
            StopReason.EXHAUSTED: f"{len(state.restart_ends())} restarts and all other routes ended at one place, which is "

@@ -26,6 +26,8 @@ WEAKEST = 1e-4
 FIRST_LOOK = 12  # iterations before starts are compared
 HOP_KEEPS = 0.5  # share of the unknowns: what is right at the best end, a peak or a period, should stay there
 GO_ON = 2  # starts of a round that go on to the end
+CURVES_GO_ON = 4  # the same of curves, which cost next to nothing
+
 
 def smooth_stage(setup: AutomaticSetup, state: AutomaticState) -> AutomaticState:
     """The smoother from the user's start, then the strong model; where a small remainder needs it, also along the best end."""
@@ -118,7 +120,8 @@ def rounds(setup: AutomaticSetup, state: AutomaticState) -> AutomaticState:
     best = state.best
     if best is not None and best.estimate is None and not best.converged and best not in before.ends:
         state = refit(setup, state, best.stage, best.begin)  # the best of this round to its ground
-    return state.with_row(f"round {number + 1}", before, f"{len(starts)} starts, {GO_ON} to the end")
+    go_on = GO_ON if setup.one_minimum else CURVES_GO_ON
+    return state.with_row(f"round {number + 1}", before, f"{len(starts)} starts, {min(go_on, len(starts))} to the end")
 
 
 def _round_by_smoothing(setup: AutomaticSetup, route: SmoothingRoute, state: AutomaticState, starts: list[Start], weak: bool
@@ -174,10 +177,11 @@ def _round_by_simulation(setup: AutomaticSetup, state: AutomaticState, starts: l
     looks = sorted(looks, key=lambda each: each.misfit.value)
     for each in looks:
         state = state.with_cost(each.spent)
-    unfinished = [each for each in looks[:GO_ON] if not each.converged]
+    going = looks[:GO_ON if setup.one_minimum else CURVES_GO_ON]
+    unfinished = [each for each in going if not each.converged]
     tasks = [(start_of(setup.problem, each.course.values), LAST_ITERATIONS) for each in unfinished]
     further = [each for each in map_ordered(restart, common, tasks, setup.executor) if each is not None]
-    for k, each in enumerate([*(each for each in looks[:GO_ON] if each.converged), *further]):
+    for k, each in enumerate([*(each for each in going if each.converged), *further]):
         state = _with_restart(setup, state.with_cost(each.spent), f"{kind} {state.rounds}.{k + 1}", each)
     return state
 

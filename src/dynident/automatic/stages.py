@@ -49,13 +49,20 @@ def plain(setup: AutomaticSetup, state: AutomaticState) -> AutomaticState:
         return _ended(setup, state, "plain", estimate, estimate.residuals, before, StopReason.INTERRUPTED)
     if estimate.status.code is StatusCode.SIMULATOR_LOST:
         return _ended(setup, state, "plain", estimate, estimate.residuals, before, StopReason.LOST)
+    try:
+        return _secured(setup, state, estimate).with_row("plain", before, str(estimate.status))
+    except KeyboardInterrupt:
+        return _ended(setup, state, "plain", estimate, estimate.residuals, before, StopReason.INTERRUPTED)
+
+
+def _secured(setup: AutomaticSetup, state: AutomaticState, estimate: Estimate) -> AutomaticState:
+    """With the plain fit's end, made one of a whole simulation, not above the user's start, and off a saddle."""
     residuals = estimate.residuals if estimate.converged else _open_loop(setup, estimate)
     if residuals is not None:
         state = state.with_end(_end(setup, "plain", estimate, residuals))
     if not estimate.converged or residuals is None:  # segments that do not meet: what one simulation makes of its values
         state = refit(setup, state, "plain", StartTrajectory({n: float(estimate.values[n]) for n in setup.problem.names}))
-    state = leave_saddle(setup, _not_above_start(setup, state))
-    return state.with_row("plain", before, str(estimate.status))
+    return leave_saddle(setup, _not_above_start(setup, state))
 
 
 def _ended(setup: AutomaticSetup, state: AutomaticState, stage: str, estimate: Estimate, residuals: Any,

@@ -125,6 +125,7 @@ class AutomaticState:
     known: tuple[tuple[float, Misfit | None], ...] = ()  # smoothed cost -> where the strong fit ended
     agreements: tuple[tuple[str, Misfit], ...] = ()  # by which route an end was reached, also again
     smoothed: Smoothed | None = None  # the best that converged at the full weight of the model
+    unasked_rows: int = 0  # samples times sub-steps, where these were too many to ask prediction error
     predicted: Estimate | None = None  # what prediction error says of the best end, where that left more than noise
     stopped: StopReason | None = None
     refused: DynidentError | None = None  # why the plain fit could not begin
