@@ -42,7 +42,7 @@ def wrong_by_ten(rng: np.random.Generator) -> float:
 KINDS = (
     Kind("white noise, given", 0.93, 0.97), Kind("white noise, not given", 0.93, 0.97, given=lambda rng: None),
     Kind("white noise, given wrong by up to 10 times", 0.93, 0.97, given=wrong_by_ten),
-    Kind("at a bound", 0.93, 1.0, model="bound"), Kind("hardly identifiable", 0.93, 0.97, model="weak", level=0.1),
+    Kind("at a bound", 0.93, 0.97, model="bound"), Kind("hardly identifiable", 0.93, 0.97, model="weak", level=0.1),
     Kind("AR(1) 0.5", 0.89, 0.97, pole=0.5, given=lambda rng: None),
     Kind("AR(1) 0.9", 0.89, 0.97, pole=0.9, given=lambda rng: None),
     Kind("AR(1) 0.9, std given", 0.89, 0.97, pole=0.9))

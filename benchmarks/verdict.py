@@ -1,10 +1,11 @@
 """Verdict: how often is it wrong, on ends of fits with known truth?
 
-    python benchmarks/verdict.py                  fits what is missing of the population, then prints the tables
-    python benchmarks/verdict.py run --ends 600   some of it; stopped and started again, it goes on
+    python benchmarks/verdict.py                  fits what is missing of the held-out third, then prints the tables
+    python benchmarks/verdict.py run --from 0     the whole population; stopped and started again, it goes on
     python benchmarks/verdict.py table            tables of what is on disk, of the two thirds that thresholds were tuned on
     python benchmarks/verdict.py table --held-out those of the third that was not looked at before
     python benchmarks/verdict.py ladder           wrong minima after automatic(): with which code do they leave?
+    python benchmarks/verdict.py prediction       right axes with noise behind the input, by prediction error
 
 An end is a model, a record and fitted values. The truth is simulated by a model that may hold an effect more than the fitted
 one, in graded severity; noise is white, slow (AR(1) of 0.9 and 0.97), drifting, quantised, or has outliers; 12 to 10,000
@@ -25,8 +26,8 @@ import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +40,8 @@ from dynident.statistics.verdict import Verdict
 from dynident.verbs.judge import judge_estimate
 
 STORE = (Path(tempfile.mkdtemp()) if SMOKE else Path("results")) / "verdict"
-ENDS = size(5850, 6)
-TUNED = size(3900, 3)  # thresholds were tuned on ends below this number; the others are held out
+ENDS = size(8800, 6)
+TUNED = size(6000, 3)  # thresholds were tuned on ends below this number; the others are held out
 CHUNK = size(50, 6)
 LADDER = size(60, 1)
 PREDICTIONS = size(60, 1)
@@ -276,9 +277,10 @@ def chunk_path(k: int) -> Path:
     return STORE / f"ends-{k:03d}.npz"
 
 
-def run_missing(ends: int) -> None:
+def run_missing(begin: int) -> None:
+    """Every end from this number on that is not on disk."""
     STORE.mkdir(parents=True, exist_ok=True)
-    for k in range(-(-ends // CHUNK)):
+    for k in range(begin // CHUNK, -(-ENDS // CHUNK)):
         if not chunk_path(k).exists():
             made = [pack(end) for n in range(k * CHUNK, (k + 1) * CHUNK) if (end := make(n)) is not None]
             arrays = {f"{i}.{name}": array for i, (_, own) in enumerate(made) for name, array in own.items()}
@@ -396,6 +398,17 @@ def target_lines(found: list[Judged]) -> list[Line]:
         line("not judged (?), 60 samples and more", 0.02, lambda j: j.case.samples >= 60, lambda j: j.grade == "?")]
 
 
+def kept(name: str, make: Callable[[], Any]) -> Any:
+    """What was found before under this name, or is found now and kept."""
+    file = STORE / f"{name}.json"
+    if not file.exists():
+        STORE.mkdir(parents=True, exist_ok=True)
+        part = file.with_suffix(".part")
+        part.write_text(json.dumps(make()), encoding="utf-8")
+        part.replace(file)
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
 # after the ladder
 
 
@@ -407,7 +420,7 @@ def ladder() -> list[Line]:
         it = case(100_000 + number)
         if it.kind != "wrong minimum" or it.samples > 400 or it.noise in SLOW or it.given not in (0.0, 1.0):
             continue
-        found = ladder_end(100_000 + number)
+        found = kept(f"ladder-{number:04d}", partial(ladder_end, 100_000 + number))
         if found is None:
             continue
         ran += 1
@@ -423,10 +436,10 @@ def ladder_end(number: int) -> tuple[bool, int] | None:
     end = make(number)
     if end is None:
         return None
-    family, it = FAMILIES[case(number).family], case(number)
+    family = FAMILIES[case(number).family]
     begun = [di.Parameter(p, float(end.estimate.values[p])) for p in family.truth]  # the wrong minimum itself
     problem = end.estimate.problem.replace(parameters=[*begun, *(di.InitialState(s, family.initial[s]) for s in family.states)])
-    right = make_right(replace(it, kind="right"), number)
+    right = least_squares_of_truth(end, family, number)
     try:
         estimate = di.identify(problem, progress=False)
     except di.NotConverged as stopped:
@@ -437,13 +450,10 @@ def ladder_end(number: int) -> tuple[bool, int] | None:
     return squares(estimate) > WRONG_MINIMUM * right, estimate.verdict.exit_code()
 
 
-def make_right(it: Case, number: int) -> float:
+def least_squares_of_truth(end: End, family: Family, number: int) -> float:
     """Sum of squares of the fit from the truth, on the record of a wrong minimum."""
     rng = np.random.default_rng([21, number])
-    family = FAMILIES[it.family]
     spread = {p: float(v * np.exp(rng.normal(0, 0.15))) for p, v in family.truth.items()}
-    end = make(number)
-    assert end is not None
     best = fitted(family, list(end.estimate.problem.experiments), spread, 1.05)
     return np.inf if best is None else squares(best)
 
@@ -454,29 +464,31 @@ def make_right(it: Case, number: int) -> float:
 def prediction() -> list[Line]:
     """Integrating axes that noise behind the input drives away from their simulation; right models, by prediction error."""
     model = di.EquationModel(states={"q": "v", "v": "g*u - d*v"}, inputs=["u"], outputs={"q": "q"})
-    grades: Counter[str] = Counter()
-    for number in range(PREDICTIONS):
-        rng = np.random.default_rng([22, number])
-        time = np.linspace(0, 10, int(rng.choice([101, 201, 401])))
-        u = input_signal(time, rng)
-        acts = u + rng.normal(0, rng.uniform(0.05, 0.3), time.size)
-        truth = {"g": 3.0, "d": 1.0, "q(0)": 0.0, "v(0)": 0.0}
-        run = di.simulate(model, truth, di.Experiment(time, inputs={"u": acts}), substeps=4)
-        y = np.asarray(run.outputs["q"]) + rng.normal(0, 0.002, time.size)
-        problem = di.Problem(model, [di.Experiment(time, {"u": u}, {"q": y})], [di.Parameter("g", 2.5), di.Parameter("d", 0.8)],
-                             process_noise={"u": di.Gaussian()})
-        try:
-            grades[str(di.identify(problem, progress=False).verdict.grade)] += 1
-        except di.NotConverged:
-            grades["not converged"] += 1
+    grades = Counter(kept(f"prediction-{number:03d}", partial(predicted_grade, model, number)) for number in range(PREDICTIONS))
     wrong = grades["C"] + grades["D"]
     listed = ", ".join(f"{grade} {count}" for grade, count in sorted(grades.items()))
     return [Line("right axis with noise behind its input called C or D", f"{wrong} of {PREDICTIONS} ({listed})", "<= 2 %",
                  wrong <= 0.02 * PREDICTIONS)]
 
 
+def predicted_grade(model: di.EquationModel, number: int) -> str:
+    rng = np.random.default_rng([22, number])
+    time = np.linspace(0, 10, int(rng.choice([101, 201, 401])))
+    u = input_signal(time, rng)
+    acts = u + rng.normal(0, rng.uniform(0.05, 0.3), time.size)
+    truth = {"g": 3.0, "d": 1.0, "q(0)": 0.0, "v(0)": 0.0}
+    run = di.simulate(model, truth, di.Experiment(time, inputs={"u": acts}), substeps=4)
+    y = np.asarray(run.outputs["q"]) + rng.normal(0, 0.002, time.size)
+    problem = di.Problem(model, [di.Experiment(time, {"u": u}, {"q": y})], [di.Parameter("g", 2.5), di.Parameter("d", 0.8)],
+                         process_noise={"u": di.Gaussian()})
+    try:
+        return str(di.identify(problem, progress=False).verdict.grade)
+    except di.NotConverged:
+        return "not converged"
+
+
 def run() -> Result:
-    run_missing(ENDS)
+    run_missing(TUNED)
     lines = target_lines(list(judged(held_out=True)))
     return Result("Verdict", "Ends of fits with known truth; the third that no threshold was tuned on.",
                   [*lines, *ladder(), *prediction()])
@@ -485,11 +497,11 @@ def run() -> Result:
 def command(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("what", choices=PARTS)
-    parser.add_argument("--ends", type=int, default=ENDS)
+    parser.add_argument("--from", type=int, default=TUNED, dest="begin")
     parser.add_argument("--held-out", action="store_true")
     options = parser.parse_args(arguments)
     if options.what == "run":
-        run_missing(options.ends)
+        run_missing(options.begin)
     if options.what in ("ladder", "prediction"):
         print(*(ladder() if options.what == "ladder" else prediction()), sep="\n")
         return 0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from regression import autoregressive, fitted, linearized, regression_problem
 from scipy import stats
 from scipy.linalg import toeplitz
 
+import dynident as di
 from dynident._util.codec import decode, to_json
 from dynident.errors import ProblemError
 from dynident.linalg.block_rows import BlockRows
@@ -248,3 +251,19 @@ def test_weighted_sums_know_the_leeway_of_a_bound_as_least_squares_do(side):
     weighted = covariance_from_hessian_factor(problem, values, x, {"b": side}, "so it is")
     for name in "abc":
         np.testing.assert_allclose(weighted.interval(name), plain.interval(name, kind="plain"), rtol=1e-9)
+
+
+def test_many_experiments_keep_no_number_for_every_pair_of_unknowns_until_it_is_asked_for():
+    experiments, time, rng = 40, 0.05 * np.arange(30), np.random.default_rng(3)
+    runs = [di.Experiment(time, outputs={"x": np.exp(-time) * (1 + 0.1 * k) + 0.01 * rng.normal(size=time.size)},
+                          noise={"x": di.Gaussian(0.01)}, name=f"run {k}") for k in range(experiments)]
+    problem = di.Problem(di.EquationModel(states={"x": "-k*x"}), runs, [di.Parameter("k", 1.2, 0.1, 10)])
+    covariance = di.identify(problem, di.single_shooting(), progress=False).uncertainty
+    spread = [covariance.std(name) for name in covariance.names]
+    blocks = vars(covariance)["matrix"]
+    assert not isinstance(blocks, np.ndarray)
+    assert sum(each.size for each in (blocks.gain, blocks.left, *(own for _, own in blocks.own))) < 4 * len(covariance.names)
+    np.testing.assert_allclose(spread, np.sqrt(np.diag(covariance.matrix)), rtol=1e-12)
+    sent = pickle.loads(pickle.dumps(covariance))
+    np.testing.assert_array_equal(sent.matrix, covariance.matrix)
+    np.testing.assert_array_equal(replace(covariance, reason="").covariance(), covariance.matrix)

@@ -1,10 +1,13 @@
 """Claims: a grade says what the residuals are, and its sentence says the numbers."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from dynident.statistics.linear_reference import linear_reference_rms
 from dynident.statistics.model_error_model import error_regressors, filtered, model_error_test, whitening_filter
+from dynident.statistics.residual_statistics import hidden_error
 from dynident.statistics.verdict import COLOURS, SEVERITY, Cause, Grade, Verdict, pool_verdicts
 from dynident.statistics.verdict_rule import NoiseOfFit, SignalFit, grade_signal, grade_validation
 from dynident.statistics.verdict_sentences import judge_signal, judge_validation
@@ -91,6 +94,33 @@ def test_a_model_that_is_no_better_than_a_line_describes_nothing():
     assert verdict.grade is Grade.NOT and verdict.exit_code() == 4 and "a straight line errs by" in verdict.sentence
 
 
+def decaying(end: float, samples: int, slow: bool = False, std: float | None = None, seed: int = 0) -> SignalFit:
+    """A right model of a decay that is seen for a part of its time constant."""
+    time, rng = np.linspace(0, end, samples), np.random.default_rng(seed)
+    noise = rng.normal(0, 0.01, samples) if not slow else 0.01 / 0.02 * autoregressive(0.02, 0.9, seed)[:samples]
+    given = None if std is None else np.full(samples, std)
+    return SignalFit("x", time, np.exp(-time) + noise, np.exp(-time), [], given, 2.0, 1)
+
+
+def test_a_right_model_is_not_refuted_by_a_record_that_a_straight_line_follows_as_well():
+    """All were a D: a record of a third of a time constant bends less than its noise."""
+    for seed in range(20):
+        assert grade_signal(decaying(0.3, 200, seed=seed)) == (Grade.NOISE, Cause.NONE)
+        assert grade_signal(decaying(0.3, 200, std=0.001, seed=seed)) == (Grade.OTHER_NOISE, Cause.NOISE_TOO_SMALL)
+        verdict = judge_signal(decaying(0.01, 200, seed=seed))
+        assert (verdict.grade, verdict.cause) == (Grade.UNJUDGED, Cause.STRAIGHT_LINE)
+        assert "straight line in noise" in verdict.sentence
+        slow = grade_signal(decaying(0.3, 200, slow=True, seed=seed))[0]
+        assert slow in (Grade.SLOW_REMAINDER, Grade.SMALL_REMAINDER, Grade.ROUGH)
+
+
+def test_a_line_is_no_excuse_for_what_the_record_shows_beyond_it():
+    y = response()
+    assert grade_signal(SignalFit("y", TIME, y + white(0.01), np.full(SAMPLES, np.mean(y)), [INPUT], None, 2.0))[0] is Grade.NOT
+    direct = white(1.0, 7)  # a white input that acts at once: what is left is white, and follows it
+    assert grade_signal(SignalFit("y", TIME, direct + white(0.1), 0.01 * direct, [direct], None, 2.0))[0] is Grade.NOT
+
+
 def test_a_simulation_that_runs_away_describes_nothing():
     y = response()
     assert grade_signal(SignalFit("y", TIME, y, np.full(SAMPLES, np.nan))) == (Grade.NOT, Cause.DIVERGES)
@@ -102,14 +132,90 @@ def test_few_samples_are_not_judged():
     assert verdict.grade is Grade.UNJUDGED and "7 samples for 2 unknowns" in verdict.sentence and verdict.exit_code() == 0
 
 
+def shorter(samples: int, error: np.ndarray, std: float | None) -> SignalFit:
+    y = response()[:samples]
+    given = None if std is None else np.full(samples, std)
+    return SignalFit("y", TIME[:samples], y + error[:samples], y, [INPUT[:samples]], given, 2.0, 1)
+
+
+def test_hidden_error_is_what_a_record_of_this_length_shows_in_nineteen_of_twenty():
+    """By simulation: an error of that size leaves less than was left in one of twenty records."""
+    rng = np.random.default_rng(5)
+    for samples, chi in ((20, 1.0), (45, 0.9), (200, 1.1)):
+        error = hidden_error(chi, samples, samples)
+        assert error > 0
+        left = np.mean((rng.normal(size=(20_000, samples)) + error * np.resize([1.0, -1.0], samples)) ** 2, axis=1)
+        assert np.mean(left <= chi) == pytest.approx(0.05, abs=0.008)
+    assert hidden_error(0.2, 40, 38) == 0.0  # noise alone hardly leaves as little
+
+
+def test_what_so_few_samples_do_not_tell_from_slow_noise_is_not_called_systematic_alone():
+    slow = autoregressive(0.02, 0.9, 1)
+    short, long = judge_signal(shorter(50, slow, 0.002)), judge_signal(fit(0.03 * response() ** 2 + white(0.002), 0.002))
+    assert short.grade is Grade.SMALL_REMAINDER and "slow noise or chance" in short.sentence
+    assert "which is systematic" in long.sentence
+
+
+def test_a_short_record_that_would_hide_an_error_of_the_noises_size_is_not_called_to_the_noise():
+    error = white(0.02)
+    error *= 0.02 / np.sqrt(np.mean(error[:25] ** 2))
+    verdict = judge_signal(shorter(25, error, 0.02))
+    assert verdict.grade is Grade.UNJUDGED and verdict.cause is Cause.FEW_DATA and verdict.exit_code() == 0
+    assert verdict.sentence.startswith("Cannot be told from the noise: ")
+    assert "25 samples for 2 unknowns would hide" in verdict.sentence
+    hidden = float(verdict.sentence.split("up to ")[1].split(" times")[0])
+    assert hidden == pytest.approx(hidden_error(25 / 23, 25, 23), rel=0.05) and hidden > 0.7
+    uncorrelated = white(0.02, 4)
+    uncorrelated *= 0.018 / np.sqrt(np.mean(uncorrelated[:55] ** 2))
+    assert judge_signal(shorter(55, uncorrelated, 0.02)).grade is Grade.NOISE
+
+
+def test_short_records_that_are_judged_together_are_white_by_the_measure_of_short_ones():
+    """A lag-one correlation of 0.15 over 105 samples is more than chance, and less than long records need."""
+    for seed in range(400):
+        error = white(0.02, seed)[:105]
+        together = replace(shorter(105, error, None), unknowns=9.0)
+        if 0.15 <= together.statistics.lag_one <= 0.2 and together.statistics.memory <= 0.1:
+            break
+    assert grade_signal(together) == (Grade.NOISE, Cause.NONE)
+    assert grade_signal(replace(together, pooled=True)) == (Grade.UNJUDGED, Cause.FEW_DATA)
+
+
+def test_rounding_is_no_resolution_where_few_samples_would_hide_an_error_of_its_size():
+    y = np.arange(SAMPLES) * 0.0731
+
+    def grade(samples: int) -> tuple[Grade, Cause]:
+        return grade_signal(SignalFit("y", TIME[:samples], np.round(y[:samples], 1), y[:samples], [], None, 2.0))
+
+    assert grade(20) == (Grade.UNJUDGED, Cause.FEW_DATA) and grade(100) == (Grade.NOISE, Cause.RESOLUTION)
+
+
 def test_a_signal_that_stands_still_is_not_judged():
     flat = np.ones(SAMPLES)
     assert grade_signal(SignalFit("y", TIME, flat, flat + white())) == (Grade.UNJUDGED, Cause.STANDS_STILL)
 
 
+def test_a_signal_that_stands_still_refutes_a_model_that_moves():
+    for std in (None, 1e-3):
+        given = None if std is None else np.full(SAMPLES, std)
+        verdict = judge_signal(SignalFit("y", TIME, np.zeros(SAMPLES), response(), [INPUT], given, 2.0))
+        assert verdict.grade is Grade.NOT and verdict.cause is Cause.STANDS_STILL and "never moves" in verdict.sentence
+        near = judge_signal(SignalFit("y", TIME, np.ones(SAMPLES), np.ones(SAMPLES) + 1e-6, [INPUT], given, 2.0))
+        assert near.grade is Grade.UNJUDGED
+
+
 def test_rounding_of_the_record_is_its_resolution():
     y = response()
     assert grade_signal(SignalFit("y", TIME, np.round(y, 1), y)) == (Grade.NOISE, Cause.RESOLUTION)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("size", [1e-100, 1e-30, 1e100])
+def test_the_unit_of_a_signal_changes_no_grade(size):
+    for error in (white(0.02), 0.3 * response() ** 2 + white(0.002)):
+        y = response()
+        grades = {grade_signal(SignalFit("y", TIME, each * (y + error), each * y, [INPUT], None, 2.0)) for each in (1.0, size)}
+        assert len(grades) == 1
 
 
 def test_missing_samples_change_no_grade():
@@ -201,6 +307,21 @@ def test_a_new_record_to_the_noise_and_one_that_is_not_predicted_differ():
 def test_a_new_record_is_graded_by_size():
     drift = np.std(response()) * np.sqrt(2) * np.sin(0.4 * TIME)
     assert [grade_validation(fit(size * drift), KNOWN)[0] for size in (0.09, 0.2)] == [Grade.SMALL_REMAINDER, Grade.ROUGH]
+
+
+def test_an_effect_that_the_fit_missed_is_missed_on_a_new_record_as_well():
+    """As EMPS without Coulomb friction, which was validated like EMPS with it: no smaller error than a linear black box's."""
+    y = response() + 0.12 * np.std(response()) * np.sign(np.gradient(response(), TIME))
+    left = y - response()
+    left *= 0.08 * np.std(y) / np.std(left)  # small by its size
+    new = SignalFit("y", TIME, response() + left, response(), [INPUT], fitted=False)
+    fitted_well = NoiseOfFit(0.01, 0.08, Grade.SMALL_REMAINDER, Cause.STRUCTURE)
+    assert grade_validation(new, fitted_well)[0] is Grade.SMALL_REMAINDER
+    verdict = judge_validation(new, NoiseOfFit(0.01, 0.08, Grade.ROUGH, Cause.STRUCTURE))
+    assert verdict.grade is Grade.ROUGH and verdict.cause is Cause.STRUCTURE and verdict.exit_code() == 3
+    assert "misses an effect: as in the fit, graded C" in verdict.sentence and "linear black box" in verdict.sentence
+    unrelated = fit(0.08 * np.std(response()) * white(1.0), fitted=False)
+    assert grade_validation(unrelated, NoiseOfFit(0.01, 0.08, Grade.ROUGH, Cause.STRUCTURE))[0] is Grade.SMALL_REMAINDER
 
 
 def test_a_new_record_that_hardly_moves_tells_nothing():

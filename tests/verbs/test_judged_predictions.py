@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import dynident as di
 from dynident.statistics.model_error_model import innovation_test
-from dynident.statistics.verdict import Cause
+from dynident.statistics.verdict import Cause, Grade, Verdict
+from dynident.verbs.judge import with_origin
 
 AXIS = di.EquationModel(states={"q": "v", "v": "g*u - d*v"}, inputs=["u"], outputs={"q": "q"})
 STICKING = di.EquationModel(states={"q": "v", "v": "g*u - d*v - c*tanh(v/0.02)"}, inputs=["u"], outputs={"q": "q"})
@@ -52,6 +55,18 @@ def test_friction_for_which_a_filter_makes_up_is_seen(seed):
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_right_axis_with_noise_behind_its_input_is_to_the_noise(seed):
     assert di.identify(moved(AXIS, {"g": 3.0, "d": 1.0}, 0.2, seed), progress=False).verdict.grade == "A"
+
+
+@pytest.mark.parametrize(("found", "said"), [
+    ({}, "it is the structure of the model."),
+    ({"unasked_rows": 1e6}, "it is the structure of the model, or noise in its inputs, which nobody asked for.")])
+def test_noise_that_nobody_asked_for_is_not_ruled_out(found, said):
+    """A right model follows a record with noisy inputs to the noise where it may err, and two routes meet."""
+    problem = moved(AXIS, {"g": 3.0, "d": 1.0}, 0.0, 1).replace(process_noise={})
+    estimate = di.identify(problem, "single_shooting", progress=False)
+    seen = replace(estimate, statistics={**estimate.statistics, "routes": 2.0, "smoothed_chi_square": 1.0, **found})
+    verdict = Verdict(Grade.SMALL_REMAINDER, "But for 1 %.", Cause.STRUCTURE_OR_MINIMUM, {}, "q")
+    assert with_origin(seen, verdict).sentence.endswith(said)
 
 
 def test_innovations_that_know_nothing_pass_and_those_that_follow_the_state_do_not():

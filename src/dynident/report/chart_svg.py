@@ -230,7 +230,7 @@ def _dots(x: np.ndarray, y: np.ndarray) -> str:
 
 def _joined(numbers: Iterable[int]) -> str:
     """Numbers apart by a blank, or by the minus of the second."""
-    return "".join(f"{n}" if k == 0 or n < 0 else f" {n}" for k, n in enumerate(numbers))
+    return " ".join(map(str, numbers)).replace(" -", "-")
 
 
 def _box(x: int, y: int, x_end: int, y_end: int) -> str:

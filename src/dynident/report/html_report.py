@@ -23,6 +23,7 @@ from dynident.report.result_table import (
     aligned,
     convergence,
     counted,
+    disturbance_levels,
     extent,
     fits,
     format_number,
@@ -208,6 +209,7 @@ def estimate_fragment(estimate: Estimate) -> str:
     word, sentence = convergence(estimate)
     facts = [f"fit of {output}: {percent(fit)}" for output, fit in fits(estimate).items()]
     facts += [f"noise of {output}: {level}" for output, level in noise_levels(estimate).items()]
+    facts += [f"noise {place}: {level}" for place, level in disturbance_levels(estimate).items()]
     return str(filled(
         FRAGMENT, converged=estimate.converged, word=word, sentence=sentence, facts=facts, verdict=estimate.verdict,
         badge=f"{BADGE}; background: {BADGE_COLOURS[estimate.verdict.colour]}", notes=estimate.notes,

@@ -16,6 +16,7 @@ from dynident.problem.noise import Gaussian, LogNormal, is_weighed_by_model, sta
 from dynident.problem.parameter import InitialState, Parameter
 from dynident.problem.problem import given_std
 from dynident.statistics.uncertainty import LEVEL
+from dynident.statistics.verdict import Grade
 from dynident.tolerances import RESIDUAL_ROUNDING
 
 OPEN = "unidentifiable"
@@ -102,6 +103,25 @@ class NoiseLevel:
         return f"{self.size} ({self.origin})"
 
 
+def disturbance_levels(estimate: Estimate) -> dict[str, NoiseLevel]:
+    """What errs or acts besides the sensors of the outputs: sensors of inputs, and what disturbs inputs and states."""
+    problem, levels = estimate.problem, {}
+    units = {**problem.model.units, **{n: u for e in problem.experiments for n, u in e.units.items()}}
+
+    def level(std: float, unit: str, given: bool, per: str = "") -> NoiseLevel:
+        return NoiseLevel(f"{quantity(std, unit, VAGUE_DIGITS)}{per}", f"std, {'given' if given else 'estimated'}", not given)
+
+    for name, std in estimate.input_noise.items():
+        own = [e.input_noise[name].std for e in problem.experiments if name in e.input_noise]
+        levels[f"sensor of {name}"] = level(std, units.get(name, ""), all(each is not None for each in own))
+    for name, std in estimate.process_noise.items():
+        given = name in problem.process_noise and problem.process_noise[name].std is not None
+        acts_on_input = name in problem.model.inputs
+        levels[f"behind {name}" if acts_on_input else f"on {name}"] = level(
+            std, units.get(name, ""), given, "" if acts_on_input else " in a second")
+    return levels
+
+
 def noise_levels(estimate: Estimate) -> dict[str, NoiseLevel]:
     """Per measured output what is known of its error."""
     levels = {}
@@ -127,11 +147,17 @@ def noise_levels(estimate: Estimate) -> dict[str, NoiseLevel]:
                 levels[output] = NoiseLevel(f"below {size}", f"rms of the residuals {quantity(left, unit, VAGUE_DIGITS)}, "
                                                             "rounding", True)
             elif estimated:
-                levels[output] = NoiseLevel(size, f"std, estimated; {given} where given" if given else "std, estimated",
-                                            not given)
+                origin = "rms of the residuals, maybe not of noise alone" if taken_from_errors(estimate) else "std, estimated"
+                levels[output] = NoiseLevel(size, f"{origin}; {given} where given" if given else origin, not given)
             else:
                 levels[output] = NoiseLevel(given or size, "std, given")
     return levels
+
+
+def taken_from_errors(estimate: Estimate) -> bool:
+    """Whether what was estimated as noise may hold an error of the model: residuals of a simulation, graded as more."""
+    simulated = estimate.filtered is None and estimate.smoothed is None
+    return simulated and estimate.converged and estimate.verdict.exceeds_noise
 
 
 def _rms_below(estimate: Estimate, output: str) -> float | None:
@@ -188,6 +214,14 @@ def counted(number: int, noun: str) -> str:
     """
     plural = noun[:-1] + "ies" if noun.endswith("y") else noun + ("es" if noun.endswith(HISSING) else "s")
     return f"{number:,} {noun if number == 1 else plural}"
+
+
+def interval_meaning(estimate: Estimate) -> str:
+    """What the printed intervals promise, or why none are printed."""
+    if not estimate.verdict.withholds_intervals:
+        return estimate.uncertainty.meaning
+    which = "describes the record roughly" if estimate.verdict.grade is Grade.ROUGH else "does not describe the record"
+    return f"Intervals are withheld: they would hold for a right model, and this one {which}."
 
 
 def _found(estimate: Estimate, name: str, unit: str) -> ResultRow:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from dynident._util.harmless_text import clean, styled
 from dynident.estimate.estimate import Estimate
 from dynident.report.comparison import ComparisonTable, build_comparison
 from dynident.report.result_table import (
@@ -22,10 +24,12 @@ from dynident.report.result_table import (
     aligned,
     convergence,
     counted,
+    disturbance_levels,
     extent,
     fits,
     format_number,
     interval_heading,
+    interval_meaning,
     method_name,
     noise_levels,
     percent,
@@ -75,7 +79,7 @@ def estimate_dict(estimate: Estimate) -> dict[str, dict[str, object]]:
 
 def print_estimate(estimate: Estimate, console: Console | None = None) -> None:
     """The same words in colour, as wide as the console."""
-    (console or Console()).print(_estimate(estimate))
+    (console or Console(file=styled(sys.stdout))).print(_estimate(estimate))
 
 
 def comparison_text(estimates: Mapping[str, Estimate]) -> str:
@@ -85,13 +89,13 @@ def comparison_text(estimates: Mapping[str, Estimate]) -> str:
 
 def print_comparison(estimates: Mapping[str, Estimate], console: Console | None = None) -> None:
     """The same comparison in colour, as wide as the console."""
-    (console or Console()).print(_comparison(build_comparison(estimates)))
+    (console or Console(file=styled(sys.stdout))).print(_comparison(build_comparison(estimates)))
 
 
 def _estimate(estimate: Estimate) -> RenderableType:
     asked = f"{method_name(estimate)}: {extent(estimate)}"
     parts: list[RenderableType] = [_verdict(estimate.verdict), _headline(estimate), _said(asked, "dim"), _gap()]
-    parts += [_result_table(estimate), _gap(), _said(estimate.uncertainty.meaning, "italic"), _gap()]
+    parts += [_result_table(estimate), _gap(), _said(interval_meaning(estimate), "italic"), _gap()]
     parts += [_facts(_key_facts(estimate))]
     if estimate.notes:
         parts += [_gap(), _said(counted(len(estimate.notes), "note"), "bold yellow"), _bullets(estimate.notes)]
@@ -101,7 +105,7 @@ def _estimate(estimate: Estimate) -> RenderableType:
 
 def print_verdict(verdict: Verdict, console: Console | None = None) -> None:
     """Grade and sentence, in colour."""
-    (console or Console()).print(_verdict(verdict))
+    (console or Console(file=styled(sys.stdout))).print(_verdict(verdict))
 
 
 def _verdict(verdict: Verdict) -> Text:
@@ -134,6 +138,8 @@ def _key_facts(estimate: Estimate) -> dict[str, str]:
         facts["fit"] = ", ".join(f"{output} {percent(fit)}" for output, fit in fits(estimate).items())
     if noise_levels(estimate):
         facts["noise"] = ", ".join(f"{output} {level}" for output, level in noise_levels(estimate).items())
+    if disturbed := disturbance_levels(estimate):
+        facts["disturbed"] = ", ".join(f"{place} {level}" for place, level in disturbed.items())
     if not math.isnan(estimate.cost):  # a method that proves bounds minimises nothing
         facts["cost"] = format_number(estimate.cost)
     by_construction = noise_levels(estimate) and all(level.estimated for level in noise_levels(estimate).values())
@@ -214,11 +220,6 @@ def _said(sentence: str, style: str = "") -> Text:
 
 def _gap() -> Padding:
     return Padding("", 0)
-
-
-def clean(text: str) -> str:
-    """Names come from files: characters that would steer a terminal are written out, never sent."""
-    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
 
 
 def _plain(renderable: RenderableType) -> str:

@@ -7,12 +7,13 @@ applied by FFT, series by series and column by column.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.fft import irfft, rfft
 from numpy.lib.stride_tricks import sliding_window_view
-from scipy.fft import irfft, next_fast_len, rfft
 from scipy.linalg import toeplitz
 from scipy.linalg.blas import dtbsv
 
@@ -276,7 +277,7 @@ def _coloured(signals: np.ndarray, model: Autoregression) -> np.ndarray:
     span = signals.shape[1]
     reach = _memory(model, span) - 1  # the longest lag that counts
     step = min(span, max(PIECES * reach, SHORTEST_PIECE))
-    pieces, size = -(-span // step), next_fast_len(step + 2 * reach, real=True)
+    pieces, size = -(-span // step), fast_length(step + 2 * reach)
     covariance = model.autocovariance(reach + 1)
     kernel = np.zeros(size)
     kernel[:reach + 1] = covariance
@@ -289,6 +290,13 @@ def _coloured(signals: np.ndarray, model: Autoregression) -> np.ndarray:
     for some in _few(pieces, max(len(signals), 1) * size):
         smooth[:, some] = irfft(rfft(overlapping[:, some], size) * spectrum, size)[:, :, reach:reach + step]
     return smooth.reshape(len(signals), pieces * step)[:, :span]
+
+
+@functools.cache
+def fast_length(least: int) -> int:
+    """The smallest product of 2, 3 and 5 from there on, which are quick to transform."""
+    odd = [3**i * 5**j for i in range(least.bit_length()) for j in range(least.bit_length())]
+    return min(each << max(0, (-(-least // each) - 1).bit_length()) for each in odd)
 
 
 def _few(count: int, size: int) -> list[slice]:
@@ -395,7 +403,7 @@ def _autocorrelations(series: Series, basis: BlockRows, gain: Callable[[np.ndarr
         for k in range(lags):
             alike[k] = np.einsum("ij,ij->i", own @ (signals[:, :series.span - k] @ signals[:, k:].T), own)
     else:
-        size = next_fast_len(2 * series.span, real=True)
+        size = fast_length(2 * series.span)
         moving = np.flatnonzero(np.any(own != 0, axis=1))
         for some in _few(moving.size, size):
             alike[:, moving[some]] = irfft(np.abs(rfft(own[moving[some]] @ signals, size)) ** 2, size)[:, :lags].T

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from dynident.errors import ProblemError, did_you_mean
+from dynident.linalg.block_qr import by_blocks
 from dynident.linalg.block_rows import BlockRows
 from dynident.linalg.finite_problem import ResidualJacobian
 from dynident.problem.problem import Problem
@@ -31,8 +32,6 @@ from dynident.statistics.active_bounds import (
 from dynident.statistics.autocorrelation import ColouredNoise, Series, effective_dof, series_of
 from dynident.statistics.distributions import student_quantile
 from dynident.statistics.error_propagation import (
-    EstimatorGain,
-    FullRankGain,
     JacobianQR,
     among_all,
     estimator_gain,
@@ -40,6 +39,7 @@ from dynident.statistics.error_propagation import (
     noise_free,
     released_std,
     std_as_given,
+    with_released,
 )
 from dynident.statistics.identifiability import find_practically_unidentifiable, identifiability, typical_values
 from dynident.statistics.quantisation import QuantisedNoise, Quantiser
@@ -121,10 +121,10 @@ class Covariance(Uncertainty):
 
     names: tuple[str, ...]
     values: np.ndarray  # (unknowns,)
-    matrix: np.ndarray  # (unknowns, unknowns), independent errors
+    matrix: np.ndarray = by_blocks()  # noqa: RUF009 (unknowns, unknowns), independent errors
     dof: float = np.inf  # of the noise estimate; infinite where every std was given
     own_dof: np.ndarray | None = None  # (unknowns,): of each variance, where several noises weigh differently in it
-    corrected: np.ndarray | None = None  # (unknowns, unknowns), errors as autocorrelated as the residuals are
+    corrected: np.ndarray | None = by_blocks(None)  # noqa: RUF009 (unknowns, unknowns), errors as autocorrelated as the residuals
     corrected_dof: np.ndarray | None = None  # (unknowns,): what the correlated noise leaves, differs per unknown
     default_kind: str = "plain"  # which of the two `interval` uses by default
     reason: str = ""  # the reason for it, a sentence
@@ -162,6 +162,10 @@ class Covariance(Uncertainty):
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
 
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self.names)}
+
     @property
     def meaning(self) -> str:
         """What the interval means, and under which assumptions."""
@@ -189,12 +193,12 @@ class Covariance(Uncertainty):
             return own.std(name, kind)
         if name in self.fixed:
             return 0.0
-        i = index_of(name, self.names)
+        i = index_of(name, self._places)
         if name in self.active:
             return float(self.std_if_released.get(kind, {}).get(name, np.inf))
         if name in self.unidentifiable or name in self.practically_unidentifiable:
             return np.inf
-        variance = self._matrix(kind)[i, i]
+        variance = self._variances(kind)[i]
         return float(np.sqrt(variance)) if 0 <= variance < np.inf else np.inf  # negative: far from an optimum, by rounding
 
     def interval(self, name: str, level: float = 0.95, kind: str | None = None) -> tuple[float, float]:
@@ -208,7 +212,7 @@ class Covariance(Uncertainty):
             return own.interval(name, level, kind)
         if name in self.fixed:
             return self.fixed[name], self.fixed[name]
-        i = index_of(name, self.names)
+        i = index_of(name, self._places)
         value, std = float(self.values[i]), self.std(name, kind)
         side = self.active.get(name)
         reach = self._quantile(i, level if side else (1 + level) / 2, kind) * std if np.isfinite(std) else np.inf
@@ -233,7 +237,7 @@ class Covariance(Uncertainty):
         """A few words for the table, or nothing."""
         if name in self.fixed:
             return "fixed"
-        index_of(name, self.names)
+        index_of(name, self._places)
         if name in self.active:
             return f"at its {self.active[name]} bound"
         if name in self.unidentifiable:
@@ -256,10 +260,10 @@ class Covariance(Uncertainty):
     def correlation(self, kind: str | None = None) -> np.ndarray:
         """(unknowns, unknowns); NaN in the rows of unknowns that are undetermined or fixed on a bound."""
         kind = self._kind(kind)
-        matrix = self._holding(kind)._matrix(kind)
+        matrix = getattr(own := self._holding(kind), own._field(kind))
         known = np.array([n not in self.unidentifiable and n not in self.active for n in self.names], bool)
         std = np.sqrt(np.where(known & (np.diag(matrix) > 0), np.diag(matrix), np.nan))
-        return matrix / std / std[:, None]
+        return np.asarray(matrix / std / std[:, None])
 
     def covariance(self) -> np.ndarray:
         return self.matrix
@@ -271,7 +275,7 @@ class Covariance(Uncertainty):
     @property
     def kinds(self) -> tuple[str, ...]:
         """Independent errors, and errors as autocorrelated as the residuals are where these can be had."""
-        return KINDS if self.corrected is not None or self.deferred is not None else KINDS[:1]
+        return KINDS if self._has_corrected or self.deferred is not None else KINDS[:1]
 
     def _kind(self, kind: str | None) -> str:
         kind = self.default_kind if kind is None else kind
@@ -283,10 +287,18 @@ class Covariance(Uncertainty):
 
     def _holding(self, kind: str) -> Covariance:
         """This one, or the complete one where that alone holds the kind."""
-        return self.completed if kind == "corrected" and self.corrected is None else self
+        return self.completed if kind == "corrected" and not self._has_corrected else self
 
-    def _matrix(self, kind: str) -> np.ndarray:
-        return self.corrected if kind == "corrected" and self.corrected is not None else self.matrix
+    @property
+    def _has_corrected(self) -> bool:
+        return vars(self)["corrected"] is not None
+
+    def _field(self, kind: str) -> str:
+        return "corrected" if kind == "corrected" and self._has_corrected else "matrix"
+
+    def _variances(self, kind: str) -> np.ndarray:
+        """(unknowns,), without the rest of the matrix."""
+        return np.asarray(vars(self)[self._field(kind)].diagonal())
 
     def _quantile(self, i: int, probability: float, kind: str) -> float:
         own = self.corrected_dof if kind == "corrected" and self.corrected_dof is not None else self.own_dof
@@ -322,9 +334,10 @@ def covariance_from(problem: Problem, linearization: ResidualJacobian, active: M
     corrected_dof = None
     if errors.noise is not None:
         score_covariances["corrected"] = sensitivity.coloured_covariance(errors.noise)
-        gain = _with_released(fit, {names.index(name): r for name, r in released.items()})
+        gain = with_released(fit, {names.index(name): r for name, r in released.items()})
         corrected_dof = effective_dof(errors.noise, sensitivity.basis, gain, errors.one_minus_leverage)
-    spread = {kind: np.diag(fit.covariance(meat)) for kind, meat in score_covariances.items()}
+    matrices: dict[str, Any] = {kind: fit.covariance(meat) for kind, meat in score_covariances.items()}
+    spread = {kind: matrix.diagonal() for kind, matrix in matrices.items()}
     default_kind, reason = _which(problem, failed, errors.noise, spread)
     unidentifiable, combinations, null = _undetermined(problem, values, free, scales, sensitivity, smallest) if (
         not fit.complete) else ((), (), np.zeros((len(names), 0)))
@@ -332,9 +345,9 @@ def covariance_from(problem: Problem, linearization: ResidualJacobian, active: M
                  for kind, meat in score_covariances.items()}
     sensitivities = {n: bound_sensitivity(sensitivity, fit, names.index(n), side, bool(released[n].determined[names.index(n)]))
               for n, side in active.items()}
-    covariance = Covariance(
-        names=names, values=values, matrix=fit.covariance(score_covariances["plain"]), dof=errors.dof, active=dict(active),
-        corrected=fit.covariance(score_covariances["corrected"]) if "corrected" in score_covariances else None,
+    made = partial(
+        Covariance, names=names, values=values, matrix=matrices["plain"], dof=errors.dof, active=dict(active),
+        corrected=matrices.get("corrected"),
         corrected_dof=corrected_dof, default_kind=default_kind, reason=reason, std_if_released=bound_std,
         bound_relaxations=(*relax_bounds(problem, sensitivities, bound_std, errors.dof, corrected_dof),
                 *(inequality_relaxation(limit, sensitivity, fit, free, errors, smallest) for limit in limits)),
@@ -345,7 +358,7 @@ def covariance_from(problem: Problem, linearization: ResidualJacobian, active: M
         deferred=(partial(covariance_from, problem, linearization, active, noise_estimated, smallest, limits, robust=robust,
                           simulation_error=simulation_error)
                   if errors.noise is None and errors.enough and not failed else None))
-    return replace(covariance, practically_unidentifiable=find_practically_unidentifiable(problem, covariance))
+    return made(practically_unidentifiable=find_practically_unidentifiable(problem, made()))  # a copy would make it dense
 
 
 def _error_model(problem: Problem, linearization: ResidualJacobian, scales: np.ndarray, fitted: BlockRows,
@@ -370,17 +383,6 @@ def _undetermined(problem: Problem, values: np.ndarray, free: list[int], scales:
     compact = sensitivity.triangle[:, free] * sensitivity.lengths[free]
     known = identifiability([problem.names[i] for i in free], values[free], scales[free], compact, smallest)
     return known.unidentifiable, known.combinations, among_all(known.null_space, free, len(values))
-
-
-def _with_released(fit: EstimatorGain | FullRankGain, released: Mapping[int, EstimatorGain | FullRankGain]
-                   ) -> Callable[[np.ndarray], np.ndarray]:
-    """Columns of the gain, in which each unknown on a bound follows the errors as if it were released."""
-    if not released:
-        return fit.columns
-    gain = fit.gain.copy()
-    for i, r in released.items():
-        gain[i] = r.gain[i]
-    return lambda some: gain[:, some]
 
 
 def _not_white(problem: Problem, linearization: ResidualJacobian) -> list[ResidualTest]:

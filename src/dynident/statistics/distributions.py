@@ -31,6 +31,13 @@ def chi_square_sf(value: float, dof: float) -> float:
     return float(special.chdtrc(dof, value))
 
 
+def noncentrality_limit(value: float, dof: float, probability: float) -> float:
+    """The noncentrality at which a noncentral chi-square is no larger than `value` with this probability; 0 below it."""
+    if special.chdtr(dof, value) <= probability:
+        return 0.0
+    return float(special.chndtrinc(value, dof, probability))
+
+
 def f_quantile(probability: float, dof: float, other: float) -> float:
     """Of the ratio of two mean squares; that of chi-square over its degrees of freedom where the other is exact."""
     return float(special.fdtri(dof, other, probability)) if np.isfinite(other) else chi_square_quantile(probability, dof) / dof
@@ -47,5 +54,6 @@ def poisson_quantile(probability: float, mean: float) -> float:
 def skewness_and_excess(values: np.ndarray) -> tuple[float, float]:
     """Third and fourth standardised moments, the latter minus the 3 of a normal distribution."""
     centred = values - np.mean(values)
+    centred = centred / np.max(np.abs(centred))  # so that no power is too large or too small for the computer
     variance = np.mean(centred**2)
     return float(np.mean(centred**3) / variance**1.5), float(np.mean(centred**4) / variance**2 - 3)

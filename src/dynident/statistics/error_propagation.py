@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from dynident.linalg.block_qr import BlockQR, ScoreCovariance, TriangleInverse, block_qr
+from dynident.linalg.block_qr import BlockQR, SandwichBlocks, ScoreCovariance, TriangleInverse, block_qr
 from dynident.linalg.block_rows import BlockRows
 from dynident.linalg.finite_problem import ResidualIndex, ResidualJacobian
 from dynident.linalg.rank import truncated_svd, without_effect
@@ -105,11 +105,8 @@ class FullRankGain:
     def fitted_subspace(self, basis: BlockRows) -> BlockRows:
         return basis
 
-    def covariance(self, score_covariance: ScoreCovariance) -> np.ndarray:
-        covariance = self.inverse.sandwich(score_covariance)
-        covariance /= self.lengths
-        covariance /= self.lengths[:, None]
-        return covariance
+    def covariance(self, score_covariance: ScoreCovariance) -> SandwichBlocks:
+        return self.inverse.sandwich(score_covariance, self.lengths)
 
     def columns(self, some: np.ndarray) -> np.ndarray:
         return self.inverse.columns(some) / self.lengths[:, None]
@@ -137,7 +134,7 @@ def independent_noise(problem: Problem, linearization: ResidualJacobian, one_min
                       noise_estimated: bool) -> tuple[np.ndarray, float]:
     """(rows,) variances of independent errors, one per output where it is estimated, and their degrees of freedom.
 
-    `one_minus_leverage` (rows,) is what each residual adds to the degrees of freedom.
+    `one_minus_leverage` (rows,), 1 less the diagonal of the hat matrix, is what each residual adds to the degrees of freedom.
     """
     variance = np.ones(one_minus_leverage.size)
     if not noise_estimated:
@@ -202,11 +199,22 @@ def released_std(released: EstimatorGain | FullRankGain, score_covariance: np.nd
     return float(np.sqrt(released.gain[i] @ score_covariance @ released.gain[i])) if released.determined[i] else np.inf
 
 
+def with_released(fit: EstimatorGain | FullRankGain, released: Mapping[int, EstimatorGain | FullRankGain]
+                  ) -> Callable[[np.ndarray], np.ndarray]:
+    """Columns of the gain, in which each unknown on a bound follows the errors as if it were released."""
+    if not released:
+        return fit.columns
+    gain = fit.gain.copy()
+    for i, r in released.items():
+        gain[i] = r.gain[i]
+    return lambda some: gain[:, some]
+
+
 def std_as_given(names: Sequence[str], sensitivity: JacobianQR, fit: EstimatorGain | FullRankGain,
                  released: Mapping[str, EstimatorGain | FullRankGain]) -> dict[str, float]:
     """By unknown: the standard deviation for independent errors of size one; of one on a bound, if it were released."""
     meat = sensitivity.covariance(np.ones(sensitivity.basis.shape[0]))
-    found = dict(zip(names, np.sqrt(np.maximum(np.diag(fit.covariance(meat)), 0.0)).tolist(), strict=True))
+    found = dict(zip(names, np.sqrt(np.maximum(fit.covariance(meat).diagonal(), 0.0)).tolist(), strict=True))
     return found | {name: released_std(r, meat.dense(), names.index(name)) for name, r in released.items()}
 
 

@@ -1,6 +1,7 @@
 """Identifiability: what can these data determine, which parameters cannot be told apart, and which could no experiment ever?
 
-Practical at a point with the data at hand; structural (`StructuralIdentifiability`) of the model itself.
+Practical at a point with the data at hand; structural (`StructuralIdentifiability`) of the model itself: an overparametrised
+model has directions that no experiment can tell.
 """
 
 from __future__ import annotations

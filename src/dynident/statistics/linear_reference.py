@@ -29,6 +29,10 @@ def linear_reference_rms(measured: np.ndarray, inputs: Sequence[np.ndarray], ord
     enough = y.size >= SAMPLES_PER_COEFFICIENT * (m + (m + 1) * len(moving))
     if not (moving or free_response) or not enough or not np.all(np.isfinite(y)):
         return float("nan")
+    size = float(np.max(np.abs(y)))
+    if size == 0:
+        return 0.0
+    y, moving = y / size, [u / (np.max(np.abs(u)) or 1.0) for u in moving]  # so that ranks do not depend on units
     moving.append(np.ones(y.size))  # a constant force
     denominator, best = np.append(1.0, np.zeros(m)), np.inf
     for k in range(ROUNDS):
@@ -37,7 +41,7 @@ def linear_reference_rms(measured: np.ndarray, inputs: Sequence[np.ndarray], ord
         if not np.isfinite(left):
             break
         best = min(best, left)
-    return float(best) if np.isfinite(best) else float("nan")
+    return float(best) * size if np.isfinite(best) else float("nan")
 
 
 def thinned(measured: np.ndarray, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:

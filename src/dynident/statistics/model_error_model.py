@@ -1,4 +1,4 @@
-"""Model error model: do the residuals still follow the inputs or the motion?
+"""Model error model: a test for lack of fit; do the residuals still follow the inputs or the motion?
 
 What a missing effect leaves behind is a function of input and motion; noise is not, however slow it is. So the residuals are
 whitened by their own autoregression, and the same filter goes over signals that missing effects are made of: inputs and their

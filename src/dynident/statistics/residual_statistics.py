@@ -1,4 +1,4 @@
-"""Residual statistics: how large, how coloured, and how much better than a naive reference is what a model leaves over?
+"""Residual statistics: goodness of fit; how large, how coloured, and how much better than a naive reference?
 
 All of them are of open-loop residuals, measured minus simulated from the first state, of one output in one experiment, in
 sample order, NaN where nothing was measured. Samples are taken as evenly spaced; a gap takes its pairs with it.
@@ -12,7 +12,7 @@ from math import comb
 import numpy as np
 
 from dynident.statistics.autocorrelation import highest_order, levinson
-from dynident.statistics.distributions import chi_square_quantile
+from dynident.statistics.distributions import chi_square_quantile, noncentrality_limit
 from dynident.statistics.quantisation import quantisation_step
 from dynident.tolerances import (
     CHI_SQUARE_CONFIDENCE,
@@ -29,6 +29,7 @@ NAIVE_LAGS = 10  # of the autoregression that a model has to beat
 SAMPLES_PER_LAG = 5  # at least
 FEW_SAMPLES = 60  # with fewer an autoregression says little, and the correlation of neighbours decides
 FEWEST_FOR_WHITENESS = 20  # samples
+HIDDEN_PROBABILITY = 0.05  # with which an error may leave as little as was left
 
 
 @dataclass(frozen=True)
@@ -85,15 +86,28 @@ def is_white(s: ResidualStatistics, unknowns: float) -> bool | None:
         return s.memory <= MEMORY_WHITE + 6 / s.samples and abs(s.lag_one) <= LAG_ONE_WHITE
     if s.lag_one > 2.5 / np.sqrt(s.samples):
         return False
-    return True if s.samples >= FEWEST_FOR_WHITENESS and s.lag_one <= 2 / np.sqrt(s.samples) - unknowns / s.samples else None
+    return True if s.samples >= FEWEST_FOR_WHITENESS and neighbours_unlike(s, unknowns) else None
 
 
-def chi_square_limit(s: ResidualStatistics, unknowns: float, confidence: float = CHI_SQUARE_CONFIDENCE) -> float:
+def neighbours_unlike(s: ResidualStatistics, unknowns: float) -> bool:
+    """Whether neighbours correlate by no more than chance, from what a fit takes of their correlation."""
+    return s.lag_one <= 2 / np.sqrt(s.samples) - unknowns / s.samples
+
+
+def chi_square_limit(s: ResidualStatistics, unknowns: float) -> float:
     """The largest mean square over the variance that noise of the given std lets expect."""
     few = s.samples < FEW_SAMPLES
     free = max(1, round(s.samples - unknowns if few else min(s.effective_samples, s.samples - unknowns)))
-    limit = chi_square_quantile(confidence, free) / free
+    limit = chi_square_quantile(CHI_SQUARE_CONFIDENCE, free) / free
     return float(limit if few else np.clip(limit, CHI_SQUARE_LEAST, CHI_SQUARE_HIGHEST))
+
+
+def hidden_error(chi_square: float, samples: float, free: float) -> float:
+    """The largest error of a model, rms over the std of the noise, that would leave no more than this in one of twenty records.
+
+    `chi_square` is the reduced one, of `free` degrees of freedom. What is larger would have shown.
+    """
+    return float(np.sqrt(noncentrality_limit(chi_square * free, free, HIDDEN_PROBABILITY) / samples))
 
 
 def robust_std(residuals: np.ndarray) -> float:

@@ -20,6 +20,7 @@ from dynident.statistics.distributions import (
 
 CONFIDENCE = 0.99  # of every band and test here: one false alarm in a hundred good fits
 OUTLIER = 4.0  # standard deviations; a normal error lies beyond once in 16,000 samples
+MOST_OUTLIERS = 0.2  # of the samples; what is more than that is no matter of single samples
 FEWEST_SAMPLES = 10  # with fewer no test below says anything
 MOST_LAGS = 20  # of the whiteness test; more dilute it
 
@@ -172,9 +173,10 @@ def outliers(residuals: np.ndarray, subject: str = "the residuals", std: float |
     found = int(np.sum(np.abs(there) > OUTLIER * sigma))
     limit = poisson_quantile(CONFIDENCE, there.size * 2 * normal_sf(OUTLIER))
     said = f"{subject}: {found} of {there.size} residuals lie beyond {OUTLIER:g} standard deviations"
+    way_out = "look at these samples, or use a robust loss" if found <= MOST_OUTLIERS * there.size else (
+        "so many are no outliers, but the noise or an error of the model")
     return ResidualTest("outliers", subject, float(found), (0.0, limit), found <= limit,
-                        said if found <= limit else f"{said}, {limit:.0f} may be chance; look at these samples, or use "
-                                                    "a robust loss")
+                        said if found <= limit else f"{said}, {limit:.0f} may be chance; {way_out}")
 
 
 def noise_as_fitted(residuals: np.ndarray, std: float, dof: float, subject: str) -> ResidualTest:
@@ -194,7 +196,7 @@ def noise_as_fitted(residuals: np.ndarray, std: float, dof: float, subject: str)
     return ResidualTest("noise level", subject, value, (low, high), passed, said)
 
 
-def noise_level(chi2: float, dof: float, subject: str = "all outputs") -> ResidualTest:
+def noise_level(chi2: float, dof: float, subject: str = "all outputs", outlying: bool = False) -> ResidualTest:
     """Reduced chi-square against its 99 % band: was the given noise level right?"""
     if dof <= 0:
         return ResidualTest("noise level", subject, np.nan, (0.0, np.inf), True,
@@ -205,7 +207,8 @@ def noise_level(chi2: float, dof: float, subject: str = "all outputs") -> Residu
     said = f"{subject}: reduced chi-square {value:.4g}, 99 % band {low:.4g} to {high:.4g}"
     if not passed:
         factor = np.sqrt(value)
-        said += (f"; the given noise std looks {factor:.3g} times too small, or the model is wrong" if value > high
+        wrong = "the model is wrong, or single samples stick out" if outlying else "or the model is wrong"
+        said += (f"; the given noise std looks {factor:.3g} times too small, {wrong}" if value > high
                  else f"; the given noise std looks {1 / factor:.3g} times too large" if value > 0
                  else "; the residuals vanish, so the given noise std is too large")
     return ResidualTest("noise level", subject, value, (low, high), passed, said)

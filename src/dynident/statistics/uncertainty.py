@@ -89,11 +89,11 @@ class Uncertainty(Protocol):
         return None
 
 
-def index_of(name: str, names: Sequence[str]) -> int:
-    """The place of an unknown; one that there is not is refused with what may have been meant."""
+def index_of(name: str, names: Sequence[str] | Mapping[str, int]) -> int:
+    """The place of an unknown (of many: from a table); one that there is not is refused with what may have been meant."""
     if name not in names:
         raise ProblemError(f"'{name}' is not an unknown of this estimate.{did_you_mean(name, names)}")
-    return list(names).index(name)
+    return names[name] if isinstance(names, Mapping) else list(names).index(name)
 
 
 def check_level(level: float) -> None:

@@ -37,6 +37,7 @@ class Cause(StrEnum):
     FEW_DATA = "data too few"
     STANDS_STILL = "signal stands still"
     NOISE_ABOVE_SIGNAL = "noise exceeds the signal"
+    STRAIGHT_LINE = "no motion but a straight line in noise"
     DIVERGES = "simulation diverges"
     STRUCTURE = "structure of the model"
     WRONG_MINIMUM = "wrong minimum"
@@ -102,6 +103,11 @@ class Verdict:
 
     def __str__(self) -> str:
         return f"[{self.grade}] {self.sentence}"
+
+    @property
+    def exceeds_noise(self) -> bool:
+        """Whether what is left over is more than noise, so that its size is no measure of the noise."""
+        return self.grade in (Grade.SMALL_REMAINDER, Grade.ROUGH, Grade.NOT)
 
     @property
     def colour(self) -> str:

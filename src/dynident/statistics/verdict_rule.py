@@ -21,14 +21,15 @@ from dynident.statistics.residual_statistics import (
     FEW_SAMPLES,
     ResidualStatistics,
     chi_square_limit,
+    hidden_error,
     is_white,
     lag_one,
     memory,
+    neighbours_unlike,
     residual_statistics,
 )
 from dynident.statistics.verdict import Cause, Grade
 from dynident.tolerances import (
-    CHI_SQUARE_CONFIDENCE_FEW,
     CHI_SQUARE_SLOW,
     CHI_SQUARE_SLOW_LEAST,
     CHI_SQUARE_TOO_SMALL,
@@ -36,9 +37,11 @@ from dynident.tolerances import (
     EXACT_REMAINDER,
     FEW_SMALL_REMAINDER,
     FOLLOWS_SHARE,
+    HIDDEN_ERROR,
     LEAST_INNOVATION,
     LINEAR_AS_GOOD,
     LINEAR_BETTER,
+    MEMORY_WHITE,
     NAIVE_SHARE,
     NOISE_FREE,
     OUTLIER_KURTOSIS,
@@ -48,6 +51,7 @@ from dynident.tolerances import (
     SLOW_REMAINDER,
     SMALL_REMAINDER,
     SMALL_REMAINDER_LINEAR,
+    TREND_SHARE,
     UNEVEN_SAMPLING,
     UNRELATED_LOG10_P,
     VALIDATION_MOVES,
@@ -56,7 +60,6 @@ from dynident.tolerances import (
 
 FEWEST_SAMPLES = 8  # with fewer nothing can be said
 FEWEST_FREE = 4  # samples beyond the unknowns, likewise
-FEWEST_FOR_SIZE = 16  # samples; of fewer, noise of the given size and an error of that size look alike
 FEWEST_FOR_OTHER_NOISE = 80  # samples; fewer white ones do not tell noise that was given too small from an error of the model
 FEWEST_FOR_SLOW_NOISE = 100  # samples; fewer do not tell slow noise from an error of the model
 
@@ -74,11 +77,12 @@ class SignalFit:
     inputs: Sequence[np.ndarray] = ()  # each (samples,)
     std: np.ndarray | None = None  # (samples,) as given; None: estimated
     unknowns: float = 0.0  # this signal's share of them
-    order: int = 1  # number of states
+    order: int = 1  # number of states; 0: a model without them
     unit: str = ""
     robust: bool = False  # outliers carry little weight in the fit, and here
     fitted: bool = True  # False: a record that the parameters were not fitted to
     pooled: bool = False  # several short records, one after the other
+    foreseen: np.ndarray | None = None  # (samples,) std of a prediction, wide behind a gap; its course counts
     motion: np.ndarray | None = None  # a simulation, where `model` is a prediction, which knows of errors already
 
     @cached_property
@@ -88,17 +92,28 @@ class SignalFit:
     @cached_property
     def statistics(self) -> ResidualStatistics:
         """Of the residuals; of residuals over their std where that varies, as far as whiteness goes."""
-        found = residual_statistics(self.residuals, self.measured, self.time, self.std, self.robust)
-        if self.std is None or np.ptp(self.std) <= 1e-12 * np.max(self.std):
+        found, course = residual_statistics(self.residuals, self.measured, self.time, self.std, self.robust), self.course
+        if course is None or np.ptp(course) <= 1e-12 * np.max(course):
             return found
-        scaled = self.residuals / self.std
+        scaled = self.residuals / course
         return replace(found, memory=memory(scaled), lag_one=lag_one(scaled))
+
+    @property
+    def course(self) -> np.ndarray | None:
+        """(samples,) by which residuals are alike; None where all are."""
+        return self.foreseen if self.std is None else self.std
+
+    @cached_property
+    def white(self) -> bool | None:
+        """Whether the past says nothing about the next residual; None where too few samples tell, or pieces of a few."""
+        found = is_white(self.statistics, self.unknowns)
+        return None if found and self.pooled and not neighbours_unlike(self.statistics, self.unknowns) else found
 
     @cached_property
     def kurtosis(self) -> float:
         """Excess of the residuals over a normal distribution's; 0 where they are too few or all equal."""
         there = self.residuals[np.isfinite(self.residuals)]
-        scaled = there if self.std is None else (self.residuals / self.std)[np.isfinite(self.residuals)]
+        scaled = there if self.course is None else (self.residuals / self.course)[np.isfinite(self.residuals)]
         return float(skewness_and_excess(scaled)[1]) if there.size >= FEWEST_SAMPLES and np.ptp(scaled) > 0 else 0.0
 
     @cached_property
@@ -115,8 +130,9 @@ class SignalFit:
 
     @cached_property
     def linear_rms(self) -> float:
-        """What a linear black box of the same order leaves; NaN where none can be fitted."""
-        return linear_reference_rms(self.measured, self.inputs, self.order) if self.evenly_sampled else float("nan")
+        """What a linear black box of the same order leaves; NaN where none can be fitted, as to a model without states."""
+        dynamic = self.order > 0 and self.evenly_sampled
+        return linear_reference_rms(self.measured, self.inputs, self.order) if dynamic else float("nan")
 
     @property
     def evenly_sampled(self) -> bool:
@@ -146,6 +162,18 @@ class SignalFit:
         return None if chi is None else chi * self.statistics.samples / max(self.free, 1.0)
 
     @property
+    def hidden_error(self) -> float:
+        """The largest error of the model, relative to the given noise, that this record may hide."""
+        return hidden_error(self.chi_square or 0.0, self.statistics.samples, max(self.free, 1.0))
+
+    @property
+    def hidden_by_rounding(self) -> float:
+        """The same, relative to what rounding of the measured values leaves."""
+        s = self.statistics
+        rounding = s.quantisation / np.sqrt(12)
+        return hidden_error((self.rms / rounding) ** 2, s.samples, max(self.free, 1.0)) if rounding > 0 else np.inf
+
+    @property
     def systematic_share(self) -> float:
         """What is left beyond noise, relative to the signal: beyond the given std, else beyond what neighbours do not share."""
         s, chi = self.statistics, self.chi_square
@@ -172,6 +200,20 @@ def follows_something(fit: SignalFit) -> bool:
     return fit.earlier_error.log10_p <= UNRELATED_LOG10_P and fit.earlier_error.share >= FOLLOWS_SHARE
 
 
+def misses_a_constant(fit: SignalFit) -> bool:
+    """Whether a signal that never moves is missed by more than its noise, or by much of its size where no noise is given."""
+    if fit.chi_square is not None:
+        return fit.chi_square > chi_square_limit(fit.statistics, fit.unknowns)
+    return fit.statistics.rms > SMALL_REMAINDER * float(np.nanmax(np.abs(fit.measured)))
+
+
+def shows_a_line_alone(fit: SignalFit) -> bool:
+    """Whether what is left over, no less than beside a straight line, is white and follows nothing: no model leaves less."""
+    s = fit.statistics
+    white = is_white(s, fit.unknowns) and s.memory <= MEMORY_WHITE + 6 / s.samples  # coarse samples of a swing have a memory
+    return bool(white) and not fit.model_error.log10_p <= UNRELATED_LOG10_P and not follows_something(fit)
+
+
 def misses_an_effect(fit: SignalFit) -> bool:
     """Whether input and motion explain much of a remainder that a linear black box of the same order leaves as well."""
     as_good = np.isfinite(fit.linear_rms) and fit.linear_rms <= LINEAR_AS_GOOD * fit.rms
@@ -186,6 +228,12 @@ def without_noise(fit: SignalFit) -> bool:
     return s.rms <= RESIDUAL_ROUNDING * s.signal_std or not is_white(s, fit.unknowns)
 
 
+def expected_size(fit: SignalFit) -> bool:
+    """Whether what is left over is no larger than the given noise lets expect, and not so small that the std proves nothing."""
+    chi = fit.chi_square
+    return chi is not None and CHI_SQUARE_TOO_SMALL <= chi <= chi_square_limit(fit.statistics, fit.unknowns)
+
+
 def grade_signal(fit: SignalFit) -> Judged:
     """Of a signal that was fitted."""
     if (early := _unjudged(fit)) is not None:
@@ -193,11 +241,12 @@ def grade_signal(fit: SignalFit) -> Judged:
     s = fit.statistics
     if without_noise(fit):
         return Grade.NOISE, Cause.EXACT
-    if s.rms <= QUANTISATION_SHARE * s.quantisation and s.samples >= FEWEST_FOR_SIZE:
+    enough = s.samples >= FEW_SAMPLES or fit.hidden_by_rounding <= HIDDEN_ERROR
+    if s.rms <= QUANTISATION_SHARE * s.quantisation and enough:
         return Grade.NOISE, Cause.RESOLUTION
     if s.rms <= EXACT_REMAINDER * s.signal_std and is_white(fit.statistics, fit.unknowns) is not False:
         return Grade.NOISE, Cause.NONE
-    better_than_line = s.rms < NAIVE_SHARE * s.line_rms
+    better_than_line = s.rms < NAIVE_SHARE * s.line_rms or s.rms < TREND_SHARE * s.signal_std
     judged = _with_given_noise(fit, better_than_line) if fit.std is not None else _without_noise(fit, better_than_line)
     return _by_size(fit) if judged is None else judged
 
@@ -209,7 +258,7 @@ def _unjudged(fit: SignalFit) -> Judged | None:
     if s.samples < FEWEST_SAMPLES or fit.free < FEWEST_FREE:
         return Grade.UNJUDGED, Cause.FEW_DATA
     if not s.signal_std > 0:
-        return Grade.UNJUDGED, Cause.STANDS_STILL
+        return (Grade.NOT if misses_a_constant(fit) else Grade.UNJUDGED), Cause.STANDS_STILL
     if fit.noise_std is not None and fit.noise_std > s.signal_std:
         return Grade.UNJUDGED, Cause.NOISE_ABOVE_SIGNAL
     return None
@@ -217,32 +266,29 @@ def _unjudged(fit: SignalFit) -> Judged | None:
 
 def _with_given_noise(fit: SignalFit, better_than_line: bool) -> Judged | None:
     """Where size and whiteness say noise; None where they do not."""
-    s, chi, white = fit.statistics, fit.chi_square, is_white(fit.statistics, fit.unknowns)
+    s, chi, white = fit.statistics, fit.chi_square, fit.white
     assert chi is not None
     expected, few = chi <= chi_square_limit(fit.statistics, fit.unknowns), s.samples < FEW_SAMPLES
-    too_large = chi < CHI_SQUARE_TOO_SMALL
     if expected and white and not few and not follows_something(fit):
-        return Grade.NOISE, Cause.NOISE_TOO_LARGE if too_large else Cause.NONE
-    if expected and few and not too_large:
-        surely = chi <= chi_square_limit(fit.statistics, fit.unknowns, CHI_SQUARE_CONFIDENCE_FEW)
-        tells = white is not False and surely and s.samples >= FEWEST_FOR_SIZE and not follows_something(fit)
+        return Grade.NOISE, Cause.NOISE_TOO_LARGE if chi < CHI_SQUARE_TOO_SMALL else Cause.NONE
+    if few and expected_size(fit):
+        tells = bool(white) and fit.hidden_error <= HIDDEN_ERROR and not follows_something(fit)
         return (Grade.NOISE, Cause.NONE) if tells else (Grade.UNJUDGED, Cause.FEW_DATA)
     if expected and s.samples >= FEWEST_FOR_SLOW_NOISE and chi >= CHI_SQUARE_SLOW_LEAST and follows_nothing(fit):
         return (Grade.SLOW_NOISE if chi <= CHI_SQUARE_SLOW else Grade.SLOW_REMAINDER), Cause.SLOW_NOISE
     enough = s.samples >= FEWEST_FOR_OTHER_NOISE
     if not expected and white and enough and better_than_line and not follows_something(fit):
         return Grade.OTHER_NOISE, Cause.OUTLIERS if fit.kurtosis > OUTLIER_KURTOSIS else Cause.NOISE_TOO_SMALL
-    if not enough and white is not False and fit.systematic_share <= ROUGH_REMAINDER:
+    if (fit.pooled or not enough) and white is not False and fit.systematic_share <= ROUGH_REMAINDER:
         return Grade.UNJUDGED, Cause.FEW_DATA  # white enough, but not of the given size
     return None
 
 
 def _without_noise(fit: SignalFit, better_than_line: bool) -> Judged | None:
-    white = is_white(fit.statistics, fit.unknowns)
-    few = fit.statistics.samples < (FEWEST_FOR_OTHER_NOISE if fit.pooled else FEW_SAMPLES)
+    white, few = fit.white, fit.statistics.samples < (FEWEST_FOR_OTHER_NOISE if fit.pooled else FEW_SAMPLES)
     if white and not few and better_than_line and not follows_something(fit):
         return Grade.NOISE, Cause.OUTLIERS if fit.kurtosis > OUTLIER_KURTOSIS else Cause.NONE
-    if few and white is not False and fit.systematic_share <= ROUGH_REMAINDER:
+    if (few or fit.pooled) and white is not False and fit.systematic_share <= ROUGH_REMAINDER:
         return Grade.UNJUDGED, Cause.FEW_DATA
     return None
 
@@ -251,7 +297,10 @@ def _by_size(fit: SignalFit) -> Judged:
     """What is no noise, by its size against the signal."""
     s, share = fit.statistics, fit.systematic_share
     why = Cause.STRUCTURE if fit.linear_is_better else Cause.STRUCTURE_OR_MINIMUM
-    if share > ROUGH_REMAINDER or s.rms > NAIVE_SHARE * s.line_rms:
+    like_a_line = s.rms > NAIVE_SHARE * s.line_rms
+    if like_a_line and shows_a_line_alone(fit):
+        return Grade.UNJUDGED, Cause.STRAIGHT_LINE
+    if share > ROUGH_REMAINDER or (like_a_line and not fit.model_error.log10_p > UNRELATED_LOG10_P):
         return Grade.NOT, why
     chi = fit.chi_square
     slow = s.samples >= FEWEST_FOR_SLOW_NOISE and (chi is None or chi < 1) and share <= SLOW_REMAINDER
@@ -270,6 +319,7 @@ class NoiseOfFit:
     std: float | None  # of the noise, as far as it is known
     rms: float  # what the fit left over
     grade: Grade
+    cause: Cause = Cause.NONE
 
 
 def grade_validation(fit: SignalFit, known: NoiseOfFit) -> Judged:
@@ -298,6 +348,9 @@ def grade_validation(fit: SignalFit, known: NoiseOfFit) -> Judged:
     worse = Cause.NOT_CARRIED_OVER if known.grade in NOISE_GRADES or s.rms > 3 * known.rms else Cause.STRUCTURE_OR_MINIMUM
     if share > ROUGH_REMAINDER or s.rms > NAIVE_SHARE * s.line_rms:
         return Grade.NOT, worse
+    missed = known.grade in (Grade.ROUGH, Grade.NOT) and known.cause is Cause.STRUCTURE
+    if missed and share > SMALL_REMAINDER_LINEAR and misses_an_effect(fit):  # as on the fitted record
+        return Grade.ROUGH, Cause.STRUCTURE
     return (Grade.ROUGH if share > SMALL_REMAINDER else Grade.SMALL_REMAINDER), worse
 
 

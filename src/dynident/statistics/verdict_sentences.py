@@ -9,13 +9,18 @@ import numpy as np
 from dynident._util.prefixes import quantity
 from dynident.statistics.verdict import Cause, Grade, Verdict
 from dynident.statistics.verdict_rule import (
+    FEWEST_FOR_SLOW_NOISE,
     NoiseOfFit,
     SignalFit,
+    expected_size,
     grade_signal,
     grade_validation,
     misses_an_effect,
     rule_numbers,
 )
+from dynident.tolerances import HIDDEN_ERROR, UNRELATED_LOG10_P
+
+ROBUST = 'Use a robust loss (loss = "huber"), or leave them out'
 
 
 def judge_signal(fit: SignalFit) -> Verdict:
@@ -78,7 +83,7 @@ def _to_the_noise(fit: SignalFit) -> str:
 def _outliers(fit: SignalFit) -> str:
     size = "" if fit.noise_std is None else f", {times(fit.rms / fit.noise_std)} times the given std"
     return (f"Describes the record, but for samples that stick out: {_rms(fit)}{size}, with an excess kurtosis of "
-            f'{fit.kurtosis:.0f} where noise has 0. Use a robust loss (loss = "huber"), or leave them out.')
+            f"{fit.kurtosis:.0f} where noise has 0. {ROBUST}.")
 
 
 def _systematic(fit: SignalFit) -> str:
@@ -87,11 +92,23 @@ def _systematic(fit: SignalFit) -> str:
     if np.isfinite(fit.model_error.log10_p) and fit.model_error.log10_p < -3:
         said.append("it follows the input or the motion")
     if fit.linear_is_better or misses_an_effect(fit):
-        said.append(f"a linear black box of the same order leaves no more, {amount(fit.linear_rms, fit.unit)}")
+        less = "less" if fit.linear_is_better else "no more"
+        said.append(f"a linear black box of the same order leaves {less}, {amount(fit.linear_rms, fit.unit)}")
     return f" ({'; '.join(said)})" if said else ""
 
 
+def _is_systematic(fit: SignalFit) -> str:
+    """Short records do not tell slow noise from an error of the model, unless that follows something."""
+    if fit.statistics.samples >= FEWEST_FOR_SLOW_NOISE or fit.model_error.log10_p <= UNRELATED_LOG10_P:
+        return "is systematic"
+    return "looks systematic: so few samples do not tell an error of the model from slow noise or chance"
+
+
 def _few(fit: SignalFit) -> str:
+    if expected_size(fit) and fit.hidden_error > HIDDEN_ERROR:
+        return (f"Cannot be told from the noise: what is left over, {_rms(fit)}, is what the given std {_given(fit)} lets "
+                f"expect (reduced chi-square {fit.chi_square:.2f}), but {_count(fit)} would hide an error of up to "
+                f"{times(fit.hidden_error)} times that std. Give more samples.")
     follows = f"; the model follows them within {percent(_of_signal(fit))} of the signal" if np.isfinite(fit.rms) else ""
     out = "Give the noise's std, or more samples." if fit.std is None else "Give more samples."
     return f"Cannot be judged: {_count(fit)} do not tell noise from error{follows}. {out}"
@@ -118,10 +135,10 @@ FITTED: Mapping[Grade | tuple[Grade, Cause], Callable[[SignalFit], str]] = {
         f"neighbours correlate by {fit.statistics.lag_one:.2f}, and intervals allow for it."),
     Grade.SLOW_REMAINDER: lambda fit: (
         f"Describes the record but for a slow remainder of {percent(fit.systematic_share)} of the signal ({_rms(fit)}) that "
-        "follows neither input nor motion: slow noise, or a small error of the model. Intervals allow for slow noise."),
+        "no test ties to input or motion: slow noise, or a small error of the model. Intervals allow for slow noise."),
     Grade.SMALL_REMAINDER: lambda fit: (
-        f"Describes the record but for {percent(fit.systematic_share)} of the signal ({_rms(fit)}), which is "
-        f"systematic{_systematic(fit)}. Intervals do not cover that error."),
+        f"Describes the record but for {percent(fit.systematic_share)} of the signal ({_rms(fit)}), which "
+        f"{_is_systematic(fit)}{_systematic(fit)}. Intervals do not cover that error."),
     Grade.ROUGH: lambda fit: (
         f"Describes the record roughly: {percent(fit.systematic_share)} of the signal ({_rms(fit)}) is not "
         f"explained{_systematic(fit)}. Take the values as a start; intervals are withheld."),
@@ -130,7 +147,12 @@ FITTED: Mapping[Grade | tuple[Grade, Cause], Callable[[SignalFit], str]] = {
         f"errs by {percent(fit.statistics.line_rms / fit.statistics.signal_std)}{_systematic(fit)}."),
     (Grade.NOT, Cause.DIVERGES): lambda fit: (
         "Does NOT describe the record: simulated with these values, the model leaves the finite numbers."),
+    (Grade.NOT, Cause.STANDS_STILL): lambda fit: (
+        f"Does NOT describe the record: the measured signal never moves, and the model is off by {_rms(fit)}."),
     Grade.UNJUDGED: _few,
+    (Grade.UNJUDGED, Cause.STRAIGHT_LINE): lambda fit: (
+        f"Cannot be judged: what the model leaves over, {_rms(fit)}, is white, and a straight line leaves no more, "
+        f"{amount(fit.statistics.line_rms, fit.unit)}: this record shows no motion but a straight line in noise."),
     (Grade.UNJUDGED, Cause.STANDS_STILL): lambda fit: "Cannot be judged: the measured signal never moves.",
     (Grade.UNJUDGED, Cause.NOISE_ABOVE_SIGNAL): lambda fit: (
         f"Cannot be judged: the given noise std {_given(fit)} exceeds the signal's own "
@@ -149,7 +171,8 @@ def _new_share(fit: SignalFit) -> str:
 def _beside_fit(fit: SignalFit, known: NoiseOfFit) -> str:
     if not known.rms > 0:
         return ""
-    return f", {times(fit.statistics.rms / known.rms)} times the error of the fit"
+    ratio = times(fit.statistics.rms / known.rms)
+    return ", as large as the error of the fit" if ratio == "1" else f", {ratio} times the error of the fit"
 
 
 VALIDATED: Mapping[Grade | tuple[Grade, Cause], Callable[[SignalFit, NoiseOfFit], str]] = {
@@ -170,6 +193,11 @@ VALIDATED: Mapping[Grade | tuple[Grade, Cause], Callable[[SignalFit, NoiseOfFit]
     Grade.NOT: lambda fit, known: (
         f"Does NOT predict this record: the error is {_new_share(fit)} of the signal (a straight line: "
         f"{percent(fit.statistics.line_rms / fit.statistics.signal_std)}){_beside_fit(fit, known)}."),
+    (Grade.ROUGH, Cause.STRUCTURE): lambda fit, known: (
+        f"Predicts this record roughly, within {_new_share(fit)} of the signal: {_new_rms(fit)}{_beside_fit(fit, known)}. The "
+        f"model misses an effect: as in the fit, graded {known.grade}, the error follows the input or the motion, and a linear "
+        f"black box of the same order, fitted to this record, leaves {'less' if fit.linear_is_better else 'no more'}: "
+        f"{amount(fit.linear_rms, fit.unit)}."),
     (Grade.NOT, Cause.DIVERGES): lambda fit, known: (
         "Does NOT predict this record: with the fitted values the model leaves the finite numbers."),
     Grade.UNJUDGED: lambda fit, known: f"Cannot be judged: {fit.statistics.samples} samples are too few.",

@@ -7,10 +7,14 @@ from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from dynident._util.blas_threads import single_thread
 from dynident._util.progress import reporter
 from dynident.errors import NotConverged, ProblemError
 from dynident.estimate.estimate import Estimate
+from dynident.inverse_dynamics.base_parameters import choose_base
+from dynident.inverse_dynamics.setup import ArmAlongMotion, JointMotion
 from dynident.methods.direct import DirectMethod
 from dynident.methods.method import Method
 from dynident.methods.noise_estimation import initial_noise_std
@@ -64,12 +68,13 @@ def identify(problem: Problem, method: Method | str | Mapping[str, Any] | None =
     if not isinstance(problem, Problem):
         raise ProblemError(f"identify takes a Problem, not {type(problem).__name__}: di.Problem(model, [record], [di.Parameter("
                            "name, start)]) joins a model with records and unknowns.")
-    problem, method = _for_robots(problem, method)
+    problem, method, notes = _for_robots(problem, method)
     chosen = method_from(method)
     with reporter(progress) as tell, single_thread():
         estimate = chosen.identify(problem, executor, tell)
         if estimate.status.code is StatusCode.UNSTABLE_RECORD and isinstance(chosen, DirectMethod):
             estimate = _in_pieces(problem, chosen, estimate, executor, tell)
+        estimate = replace(estimate, notes=(*notes, *estimate.notes)) if notes else estimate
     if not estimate.converged:
         raise NotConverged(estimate.status, estimate)
     return estimate
@@ -87,13 +92,40 @@ def _in_pieces(problem: Problem, method: DirectMethod, stopped: Estimate, execut
 
 
 def _for_robots(problem: Problem, method: Method | str | Mapping[str, Any] | None
-                ) -> tuple[Problem, Method | str | Mapping[str, Any] | None]:
-    """An arm by inverse dynamics, where no method is named; by any other one as its forward dynamics in equations."""
+                ) -> tuple[Problem, Method | str | Mapping[str, Any] | None, tuple[str, ...]]:
+    """An arm by inverse dynamics, where no method is named; by any other one as its forward dynamics in equations.
+
+    Also what there is to say: parameters that torques tell only in sums with others rest at their start values, since a search
+    along the sums that change nothing would not end.
+    """
     arm = problem.model
     if not isinstance(arm, RobotModel):
-        return problem, method
+        return problem, method, ()
     chosen = method_from("inverse_dynamics" if method is None else method)
     if chosen.kind == "inverse_dynamics":
-        return problem, chosen
+        return problem, chosen, ()
     declared = [p.name for p in problem.parameters if isinstance(p, Parameter)]
-    return problem.replace(model=arm.forward(declared)), chosen
+    resting = _dependent(problem, arm)
+    parameters = [replace(p, free=False) if isinstance(p, Parameter) and p.name in resting else p for p in problem.parameters]
+    note = (f"{', '.join(resting)}: torques tell these only in sums with other parameters, or not at all; they "
+            "rest at their start values, and the values and intervals of the others hold with these.",) if resting else ()
+    return problem.replace(model=arm.forward(declared), parameters=parameters), chosen, note
+
+
+def _dependent(problem: Problem, arm: RobotModel) -> tuple[str, ...]:
+    """Free parameters of an arm, without bounds or priors, that act as sums of other free ones do, whatever the motion."""
+    free = {p.name: p for p in problem.parameters if isinstance(p, Parameter) and p.free}
+    if problem.constraints or not all(p.common for p in free.values()):
+        return ()
+    stated = {p.name: p.start for p in problem.parameters if isinstance(p, Parameter) and p.start is not None}
+    values = {name: it.start for name, it in arm.nominal_values.items()} | stated
+    motion = np.random.default_rng(0).uniform(-1.5, 1.5, (3, 2 * len(arm.parameters), arm.dof))
+    along = ArmAlongMotion.of(arm, JointMotion(np.arange(len(motion[0]), dtype=float), *motion))
+    jacobian = along.torque_and_jacobian(values)[1].reshape(-1, len(arm.parameters))
+    base = choose_base(arm.parameters, jacobian * [name in free for name in arm.parameters])
+    tied = {p.name for p in free.values() if p.prior is not None or np.isfinite([p.lower, p.upper]).any()}
+    gathered = [tied.intersection(base.coefficients(i)) for i in range(len(base.independent))]
+    blocked = {name for i, found in enumerate(gathered) if found for name in base.coefficients(i)}
+    idle = {arm.parameters[j] for j in base.idle} & (free.keys() - tied)
+    gathered_ones = {arm.parameters[j] for j in base.dependent} - blocked
+    return tuple(name for name in arm.parameters if name in idle | gathered_ones)

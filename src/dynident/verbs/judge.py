@@ -25,17 +25,19 @@ from dynident.statistics.linear_reference import linear_reference_rms
 from dynident.statistics.model_error_model import NO_TEST, ModelErrorTest, innovation_test
 from dynident.statistics.verdict import Cause, Grade, Verdict, pool_verdicts
 from dynident.statistics.verdict_rule import NOISE_GRADES, NoiseOfFit, SignalFit, rule_numbers
-from dynident.statistics.verdict_sentences import amount, judge_signal, judge_validation, percent
+from dynident.statistics.verdict_sentences import ROBUST, amount, judge_signal, judge_validation, percent
 from dynident.tolerances import (
     AHEAD_WORSE,
     INNOVATION_LOG10_P,
     LINEAR_TO_INNOVATIONS,
+    SIMULATED_TO_INNOVATIONS,
     SMALL_REMAINDER,
     SMOOTHED_LIMIT,
     UNRELATED_LOG10_P,
 )
 
 ROUTES_TELL = 2  # independent routes to one end: a wrong minimum draws fewer
+PLAIN = "Leave them out (NaN), if you know why they do"  # filters take no robust loss
 AHEAD = 10  # samples over which a prediction has to be better than the last value held
 
 
@@ -83,7 +85,7 @@ def signal_fits(estimate: Estimate, outputs: Sequence[Mapping[str, np.ndarray]] 
             model = np.full(y.size, np.nan) if outputs is None else filled_in(outputs[e][name], y, estimate, e, name)
             found.append(SignalFit(
                 f"{name} of {experiment.label}" if several else name, np.asarray(experiment.time, float), y, model, inputs,
-                level, free * float(np.sum(np.isfinite(y))), max(1, len(problem.model.states)),
+                level, free * float(np.sum(np.isfinite(y))), len(problem.model.states),
                 experiment.units.get(name) or problem.model.units.get(name, ""), robust))
     return found
 
@@ -151,7 +153,10 @@ def with_origin(estimate: Estimate, verdict: Verdict) -> Verdict:
     if routes >= ROUTES_TELL or follows or verdict.cause is Cause.STRUCTURE:
         said = [f"{routes} independent routes ended at these values"] if routes >= ROUTES_TELL else []
         said += ["where the model may err, it follows the record to the noise"] if follows else []
-        why = f" {_capital('; '.join(said))}: it is the structure of the model." if said else ""
+        unasked = follows and "unasked_rows" in estimate.statistics  # a model that is right follows noisy inputs like that, too
+        what = "the structure of the model, or noise in its inputs, which nobody asked for" if unasked else (
+            "the structure of the model")
+        why = f" {_capital('; '.join(said))}: it is {what}." if said else ""
         return replace(verdict, cause=Cause.STRUCTURE, sentence=verdict.sentence + why)
     if tried and not estimate.believed:
         worse = Grade.ROUGH if verdict.grade is Grade.SMALL_REMAINDER else verdict.grade
@@ -175,12 +180,15 @@ def judge_predictions(estimate: Estimate) -> Verdict:
     assert estimate.filtered is not None
     predicted = [{name: np.asarray(e.outputs[name], float) - r for name, r in own.items()}
                  for e, own in zip(estimate.problem.experiments, estimate.residuals, strict=True)]
-    std = [{} if estimate.filtered.estimated else {
-        name: foreseen_std(own[name], record.whitened[:, record.outputs.index(name)]) for name in own}
-        for own, record in zip(estimate.residuals, estimate.filtered.records, strict=True)]
-    fits = signal_fits(estimate, predicted, std)
+    foreseen = [{name: foreseen_std(own[name], record.whitened[:, record.outputs.index(name)]) for name in own
+                 if name in record.outputs and len(record.whitened) == own[name].size}
+                for own, record in zip(estimate.residuals, estimate.filtered.records, strict=True)]
+    fits = signal_fits(estimate, predicted, [{} for _ in foreseen] if estimate.filtered.estimated else foreseen)
     simulated = signal_fits(estimate, _simulated_or_none(estimate))
-    fits = [replace(fit, motion=other.model) for fit, other in zip(fits, simulated, strict=True)]
+    courses = [own.get(name) for own, e in zip(foreseen, estimate.problem.experiments, strict=True)
+               for name, y in e.outputs.items() if np.any(np.isfinite(np.asarray(y, float)))]
+    fits = [replace(fit, motion=other.model, foreseen=course)
+            for fit, other, course in zip(fits, simulated, courses, strict=True)]
     tests = innovation_tests(estimate)
     parts = [_of_prediction(fit, judge_signal(fit), test) for fit, test in zip(fits, tests, strict=True)]
     if estimate.criterion != "prediction error":
@@ -209,11 +217,15 @@ def _without_process_noise(fit: SignalFit, simulated: SignalFit) -> Verdict | No
     """The verdict on the simulation, where a linear black box needs no noise in the model to follow the record as closely.
 
     Noise in a model moves away from every simulation; what a simulation follows is no such noise, but an effect that this model
-    misses.
+    misses. Where simulations err little more than predictions, as of what forgets within a sample or two, a black box that is
+    fitted comes as near whatever the reason, and nothing is said.
     """
+    if not simulated.rms >= SIMULATED_TO_INNOVATIONS * fit.rms:
+        return None
     share = fit.rms / fit.statistics.signal_std if fit.statistics.signal_std > 0 else np.inf
     verdict = judge_signal(simulated)
-    linear = linear_reference_rms(fit.measured, fit.inputs, fit.order, free_response=True) if fit.evenly_sampled else np.inf
+    dynamic = fit.order > 0 and fit.evenly_sampled
+    linear = linear_reference_rms(fit.measured, fit.inputs, fit.order, free_response=True) if dynamic else np.inf
     if verdict.grade in (*NOISE_GRADES, Grade.UNJUDGED) or not linear <= LINEAR_TO_INNOVATIONS * fit.rms:
         return None
     numbers = {**verdict.numbers, "linear_rms": linear, "innovation_rms": fit.rms}
@@ -256,7 +268,7 @@ def _of_prediction(fit: SignalFit, verdict: Verdict, test: ModelErrorTest) -> Ve
             f"Predicts the record from sample to sample within {percent(share)} of the signal, but the errors follow the input "
             f"or the motion (F test, p = 1e{min(follows):.0f}): the model misses an effect, for which the filter makes up."))
     said = verdict.sentence.replace("Describes the record", "Predicts the record from sample to sample").replace(
-        "Does NOT describe the record", "Does NOT predict the record from sample to sample")
+        "Does NOT describe the record", "Does NOT predict the record from sample to sample").replace(ROBUST, PLAIN)
     return replace(verdict, sentence=said)
 
 
@@ -345,7 +357,7 @@ def judge_record(estimate: Estimate, experiment: Experiment, validation: Validat
         given = name in experiment.outputs and experiment.samples == model.size  # else the method compares signals of its own
         fit = SignalFit(name, np.asarray(run.time, float), model + residuals, model,
                         [np.asarray(u, float) for u in experiment.inputs.values()] if given else (),
-                        stated_std(experiment, name) if given else None, order=max(1, len(estimate.problem.model.states)),
+                        stated_std(experiment, name) if given else None, order=len(estimate.problem.model.states),
                         unit=experiment.units.get(name) or estimate.problem.model.units.get(name, ""), fitted=False)
         fitted = [part for part in estimate.verdict.parts if part.subject in (name, *(f"{name} of {it}" for it in labels))]
         parts.append(judge_validation(fit, noise_of_fit(fitted, estimate.noise_std.get(name))))
@@ -362,7 +374,7 @@ def noise_of_fit(parts: Sequence[Verdict], std: float | None) -> NoiseOfFit:
     rms = float(np.sqrt(np.mean([part.numbers["rms"] ** 2 for part in known])))
     noise_like = worst.grade in (*NOISE_GRADES, Grade.SLOW_REMAINDER, Grade.UNJUDGED)
     white = float(np.sqrt(np.mean([part.numbers.get("white_std", np.nan) ** 2 for part in known])))
-    return NoiseOfFit(rms if noise_like or not np.isfinite(white) else white, rms, worst.grade)
+    return NoiseOfFit(rms if noise_like or not np.isfinite(white) else white, rms, worst.grade, worst.cause)
 
 
 def _by_prediction(estimate: Estimate, validation: Validation, simulated: Verdict) -> Verdict:

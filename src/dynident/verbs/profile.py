@@ -125,73 +125,86 @@ class _Side:
 
 
 def _side(common: tuple[Estimate, Covariance], name: str, side: int, target: float) -> _Side:
-    return _ProfileWalk(*common, name, side, target).go()
+    walk = _ProfileWalk.of(*common, name, side, target)
+    state = _WalkState((_ProfilePoint(walk.refit.point, 0.0),), walk.first_step, name in common[1].unidentifiable)
+    for _ in range(MOST_POINTS):
+        state = walk.advance(state)
+        if state.end:
+            break
+    return walk.side_of(state)
 
 
+@dataclass(frozen=True, eq=False)
+class _ProfilePoint:
+    """The others refitted at one value of the unknown."""
+
+    at: Variables
+    rise: float
+    partner_held: bool = False  # whether another unknown came to rest on a bound in this refit
+
+
+@dataclass(frozen=True, eq=False)
+class _WalkState:
+    """How far a walk has come: points from the estimate on, the next step, and why it ended."""
+
+    points: tuple[_ProfilePoint, ...]
+    step: float
+    flat: bool  # so far; what the data determine rises, whatever bound is met on the way
+    end: str = ""
+
+
+@dataclass(frozen=True, eq=False)
 class _ProfileWalk:
     """Steps of one unknown in solver coordinates, each followed by a refit of the others."""
 
-    def __init__(self, estimate: Estimate, base: Covariance, name: str, side: int, target: float):
-        self.refit = Refit(estimate, "profile", PROFILE_STEP_TOLERANCE)
-        self.index, self.side, self.target = estimate.problem.names.index(name), side, target
-        self.lowest = self.refit.finite.evaluate(self.refit.point).cost
-        c = self.refit.box
-        self.limit = (c.lower if side < 0 else c.upper)[self.index]
-        here = self.refit.point.unknowns[self.index]
-        slope = c.derivative(self.refit.point.unknowns)
-        std = base.std(name, "plain") / slope[self.index]
-        self.size = float(c.scale[self.index]) if np.isfinite(c.scale[self.index]) else max(abs(here), 1.0)
-        self.first = float(ROOT_STEP * std) if np.isfinite(std) and std > 0 else FIRST_SHARE * self.size
-        self.farthest = PROFILE_DISTANCE * max(self.size, abs(here))
-        self.tangent = self._tangent(base, slope)
-        self.points: list[tuple[Variables, float]] = [(self.refit.point, 0.0)]
-        self.resting = np.array([{"lower": -1, "upper": 1}.get(base.active.get(n, ""), 0) for n in base.names])
-        self.flat_so_far = name in base.unidentifiable  # what the data determine rises, whatever bound is met on the way
-        self.partner_held = False  # whether another unknown came to rest on a bound in the last refit
+    refit: Refit
+    index: int
+    side: int
+    target: float  # root of the rise at which it has gone far enough
+    lowest: float  # cost of the estimate
+    limit: float  # the bound of the unknown on this side
+    first_step: float
+    farthest: float
+    tangent: np.ndarray  # (unknowns,) how the others follow at first, per unit of the held coordinate
+    resting: np.ndarray  # (unknowns,) -1, 0, 1: on which bounds the estimate rests
 
-    def _tangent(self, base: Covariance, slope: np.ndarray) -> np.ndarray:
-        """How the others follow at first: a column of the covariance, per unit of the held coordinate."""
-        column = base.matrix[:, self.index] / slope
-        own = column[self.index]
-        return column / own if own > 0 and np.all(np.isfinite(column)) else np.eye(len(column))[self.index]
+    @classmethod
+    def of(cls, estimate: Estimate, base: Covariance, name: str, side: int, target: float) -> _ProfileWalk:
+        refit, index = Refit(estimate, "profile", PROFILE_STEP_TOLERANCE), estimate.problem.names.index(name)
+        c, here = refit.box, refit.point.unknowns[index]
+        slope = c.derivative(refit.point.unknowns)
+        std = base.std(name, "plain") / slope[index]
+        size = float(c.scale[index]) if np.isfinite(c.scale[index]) else max(abs(here), 1.0)
+        first = float(ROOT_STEP * std) if np.isfinite(std) and std > 0 else FIRST_SHARE * size
+        resting = np.array([{"lower": -1, "upper": 1}.get(base.active.get(n, ""), 0) for n in base.names])
+        limit, lowest = (c.lower if side < 0 else c.upper)[index], refit.finite.evaluate(refit.point).cost
+        return cls(refit, index, side, target, lowest, limit, first, PROFILE_DISTANCE * max(size, abs(here)),
+                   _tangent(base, slope, index), resting)
 
-    def go(self) -> _Side:
-        step, end = self.first, "far"
-        for _ in range(MOST_POINTS):
-            last, rise = self.points[-1]
-            room = self.side * (self.limit - last.unknowns[self.index])
-            if room <= 0:
-                end = "bound"
-                break
-            step = min(step, room)
-            found = self.tried(last, step)
-            grown = np.nan if found is None else _root(found[1]) - _root(rise)
-            if found is None or grown > OVERSHOOT * ROOT_STEP:
-                step /= 2
-                if step < PROFILE_SHORTEST_STEP * self.first:
-                    end = "wall"
-                    break
-                continue
-            if self.flat_so_far and rise < FLAT_PROFILE <= found[1] and self.partner_held:
-                end = "partner"
-                break
-            self.points.append(found)
-            self.flat_so_far = found[1] < FLAT_PROFILE
-            if _root(found[1]) >= self.target:
-                end = "reached"
-                break
-            if abs(found[0].unknowns[self.index] - self.points[0][0].unknowns[self.index]) > self.farthest:
-                break
-            step *= float(np.clip(ROOT_STEP / max(grown, ROOT_STEP / GROWTH), 1 / GROWTH, GROWTH))
-        return self.side_of(end)
+    def advance(self, state: _WalkState) -> _WalkState:
+        """One refit further, with a shorter step where that rose too steeply, or the end."""
+        last = state.points[-1]
+        room = self.side * (self.limit - last.at.unknowns[self.index])
+        if room <= 0:
+            return replace(state, end="bound")
+        step = min(state.step, room)
+        found = self.refit_beside(state, step)
+        grown = np.nan if found is None else _root(found.rise) - _root(last.rise)
+        if found is None or grown > OVERSHOOT * ROOT_STEP:
+            return replace(state, step=step / 2, end="wall" if step / 2 < PROFILE_SHORTEST_STEP * self.first_step else "")
+        if state.flat and last.rise < FLAT_PROFILE <= found.rise and found.partner_held:
+            return replace(state, end="partner")
+        reached = _root(found.rise) >= self.target
+        beyond = abs(found.at.unknowns[self.index] - state.points[0].at.unknowns[self.index]) > self.farthest
+        longer = float(np.clip(ROOT_STEP / max(grown, ROOT_STEP / GROWTH), 1 / GROWTH, GROWTH))
+        return _WalkState((*state.points, found), step * longer, found.rise < FLAT_PROFILE,
+                          "reached" if reached else "far" if beyond else "")
 
-    def tried(self, last: Variables, step: float) -> tuple[Variables, float] | None:
+    def refit_beside(self, state: _WalkState, step: float) -> _ProfilePoint | None:
         """The refit one step on, or None where there is none."""
-        c = self.refit.box
-        moved = last.unknowns + self.side * step * self.direction()
-        moved = np.clip(moved, c.lower, c.upper)
-        moved[self.index] = np.clip(last.unknowns[self.index] + self.side * step, c.lower[self.index],
-                                    c.upper[self.index])
+        c, last = self.refit.box, state.points[-1].at
+        moved = np.clip(last.unknowns + self.side * step * self.direction(state), c.lower, c.upper)
+        moved[self.index] = np.clip(last.unknowns[self.index] + self.side * step, c.lower[self.index], c.upper[self.index])
         unmoved = np.where(np.arange(moved.size) == self.index, moved, last.unknowns)
         for start in (Variables(moved, last.nodes), Variables(unmoved, last.nodes)):
             try:
@@ -201,21 +214,29 @@ class _ProfileWalk:
             if outcome.converged:
                 active = outcome.active_bounds
                 met = (active != 0) & (active != self.resting)  # those of the estimate hold the data's optimum too
-                self.partner_held = bool(np.any(np.delete(met, self.index)))
-                return outcome.point, outcome.evaluation.cost - self.lowest
+                held = bool(np.any(np.delete(met, self.index)))
+                return _ProfilePoint(outcome.point, outcome.evaluation.cost - self.lowest, held)
         return None
 
-    def direction(self) -> np.ndarray:
+    def direction(self, state: _WalkState) -> np.ndarray:
         """Per unit of the held coordinate: the last secant, or the tangent at the estimate."""
-        if len(self.points) < 2:
+        if len(state.points) < 2:
             return self.tangent
-        change = self.points[-1][0].unknowns - self.points[-2][0].unknowns
+        change = state.points[-1].at.unknowns - state.points[-2].at.unknowns
         return change / change[self.index]
 
-    def side_of(self, end: str) -> _Side:
-        own = self.points[1:]
-        coordinates = np.array([p.unknowns for p, _ in own]).reshape(len(own), len(self.refit.values))
-        return _Side(np.array([r for _, r in own]), self.refit.box.values(coordinates), end, self.refit.runs)
+    def side_of(self, state: _WalkState) -> _Side:
+        own = state.points[1:]
+        coordinates = np.array([each.at.unknowns for each in own]).reshape(len(own), len(self.refit.values))
+        return _Side(np.array([each.rise for each in own]), self.refit.box.values(coordinates), state.end or "far",
+                     self.refit.runs)
+
+
+def _tangent(base: Covariance, slope: np.ndarray, index: int) -> np.ndarray:
+    """How the others follow at first: a column of the covariance, per unit of the held coordinate."""
+    column = base.matrix[:, index] / slope
+    own = column[index]
+    return column / own if own > 0 and np.all(np.isfinite(column)) else np.eye(len(column))[index]
 
 
 def _root(rise: float) -> float:

@@ -33,6 +33,10 @@ def validate(estimate: Estimate, experiment: Experiment) -> Validation:
     experiment = experiment if experiment.name else experiment.with_name("validation")
     with single_thread():
         validation = _compared(estimate, experiment)
+        if estimate.verdict.exceeds_noise:  # what was estimated as noise there holds the error of the model
+            unknown = outputs_with_unknown_noise(estimate.problem)
+            allowed = {name: fit for name, fit in validation.attainable.items() if name not in unknown}
+            validation = replace(validation, attainable=allowed)
         return replace(validation, verdict=judge_record(estimate, experiment, validation))
 
 

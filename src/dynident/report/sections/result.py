@@ -9,6 +9,7 @@ import numpy as np
 from markupsafe import Markup
 
 from dynident.estimate.estimate import Estimate, attainable_fit
+from dynident.methods.noise_estimation import outputs_with_unknown_noise
 from dynident.problem.problem import Unknown
 from dynident.report.chart_svg import drawn
 from dynident.report.estimate_charts import profile_chart
@@ -16,12 +17,15 @@ from dynident.report.html_document import Section, filled
 from dynident.report.result_table import (
     ResultRow,
     aligned,
+    disturbance_levels,
     fits,
     format_number,
     interval_heading,
+    interval_meaning,
     noise_levels,
     percent,
     result_rows,
+    taken_from_errors,
     written,
 )
 from dynident.statistics.profile_likelihood import Profile
@@ -160,10 +164,13 @@ def _bounds(row: ResultRow, unknown: Unknown) -> Markup | str:
 
 def _facts(estimate: Estimate) -> dict[str, tuple[str, str]]:
     """A few numbers to be seen first, each with an aside: what the noise allows, or the band that it should lie in."""
-    allowed = attainable_fit(estimate.problem.experiments, estimate.noise_std)
+    unknown = set(outputs_with_unknown_noise(estimate.problem)) if taken_from_errors(estimate) else set()
+    known = {name: std for name, std in estimate.noise_std.items() if name not in unknown}
+    allowed = attainable_fit(estimate.problem.experiments, known)
     facts = {f"fit of {output}": (percent(fit), f"the noise allows {percent(allowed[output])}" if output in allowed else "")
              for output, fit in fits(estimate).items()}
     facts |= {f"noise of {output}": (level.size, level.origin) for output, level in noise_levels(estimate).items()}
+    facts |= {f"noise {place}": (level.size, level.origin) for place, level in disturbance_levels(estimate).items()}
     if "reduced_chi2" in estimate.statistics:
         facts["reduced chi-square"] = (format_number(estimate.statistics["reduced_chi2"], 3), _chi_square_aside(estimate))
     return facts
@@ -185,13 +192,13 @@ RESULT = Section("result", "Result", result)
 
 def interpretation(estimate: Estimate) -> Markup:
     """What an interval promises; both kinds of intervals only for the unknowns for which they differ."""
-    uncertainty = estimate.uncertainty
-    both, several = [], len(uncertainty.kinds) > 1
+    uncertainty, withheld = estimate.uncertainty, estimate.verdict.withholds_intervals
+    both, several = [], len(uncertainty.kinds) > 1 and not withheld
     if several:
         both = [(name, [_interval(estimate, name, kind) for kind in KINDS]) for name in estimate.problem.names]
         both = [(name, intervals) for name, intervals in both if len(set(intervals)) > 1]
     kinds = [title + (" (printed above)" if kind == uncertainty.default_kind else "") for kind, title in KINDS.items()]
-    return filled(INTERPRETATION_TEMPLATE, meaning=uncertainty.meaning, combinations=uncertainty.combinations,
+    return filled(INTERPRETATION_TEMPLATE, meaning=interval_meaning(estimate), combinations=uncertainty.combinations,
                   both=both, kinds=kinds, same=several and not both)
 
 
