@@ -20,7 +20,8 @@ from pathlib import Path
 
 PEERS: dict[str, tuple[str, ...]] = {  # what a benchmark calls it: what it needs
     "filterpy": ("filterpy",), "dynamax": ("dynamax",), "codac": ("codac",), "opty": ("opty",), "pyomo": ("pyomo",),
-    "gekko": ("gekko",), "lmfit": ("lmfit",), "pydiffsol": ("pydiffsol",), "diffrax": ("diffrax",), "amici": ("amici", "swig")}
+    "gekko": ("gekko",), "lmfit": ("lmfit",), "pydiffsol": ("pydiffsol",), "diffrax": ("diffrax",), "amici": ("amici", "swig"),
+    "pinocchio": ("pin",)}
 MISSING = "not_installed.json"
 
 

@@ -317,9 +317,12 @@ def record(name: str, noise_given: bool = True, seed: int = 0) -> di.Experiment:
 
 
 def start(name: str, factor: float, number: int) -> dict[str, float]:
+    return away(plant(name).truth, name, factor, number)
+
+
+def away(truth: Mapping[str, float], name: str, factor: float, number: int) -> dict[str, float]:
     """The truth, off by the square root of the factor to all of it, up or down in each parameter."""
     rng = np.random.default_rng([number, int(factor), *name.encode()])
-    truth = plant(name).truth
     away = rng.choice([-1.0, 1.0], len(truth)) * rng.uniform(0.5, 1.0, len(truth))
     return {p: float(value * factor**a) for (p, value), a in zip(truth.items(), away, strict=True)}
 

@@ -24,9 +24,10 @@ from timing import Result, in_fresh_process
 BENCHMARKS = ("gauss_newton_pass", "emps_fit", "growth", "small_fits", "start_up", "full_discretization", "kalman_belt_drive",
               "kalman_growth", "verified_step", "verified_rig", "three_unknowns", "fmu_delta_robot", "design_input",
               "design_shapes", "design_profiles", "boundary_values", "boundary_value_starts", "fleet",
-              "transcription_peers", "stiff",
-              "noise", "arrival", "certified", "nonlinear_benchmarks", "identifiability", "verdict", "mass_form",
-              "interval_coverage", "robot_closed_loop", "workbench", "petab_collection")
+              "transcription_peers", "stiff", "noise", "noise_published",
+              "arrival", "certified", "nonlinear_benchmarks", "identifiability", "verdict", "mass_form",
+              "large_models", "interval_coverage", "robot_closed_loop", "robot_arm",
+              "workbench", "petab_collection")
 HERE = Path(__file__).parent
 RESULTS = HERE / "RESULTS.md"
 OURS = ("dynident", "numpy", "scipy", "casadi")

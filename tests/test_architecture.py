@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import logging
 import re
 from collections import defaultdict
@@ -15,6 +16,9 @@ import dynident as di
 from dynident import tolerances
 
 ROOT = Path(__file__).parents[1]
+SPEC = importlib.util.spec_from_file_location("counts", ROOT / "tools" / "counts.py")
+counts = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(counts)
 SOURCE = ROOT / "src" / "dynident"
 GLOSSARY = ROOT / "docs" / "design" / "glossary.md"
 CORE = ("problem", "codegen", "models", "integrators", "transcription", "linalg", "solvers", "statistics", "estimate",
@@ -35,7 +39,7 @@ COMPILED = {  # numbers of the page that a compiled loop repeats under a name of
                                "COVARIANCE_NEGATIVE_PIVOT": "COVARIANCE_NEGATIVE_PIVOT"}}
 
 TWINS = {  # a compiled loop, and its interpreted twin beside it; of several texts compiled as one, the twin of all of them
-    "boundary/solve_bvp/block_elimination.c": "block_elimination_interpreted.py",
+    "boundary/solve_bvp/block_elimination.c": "block_elimination_interpreted.py", "boundary/solve_bvp/newton.c": "newton.py",
     "fmu/directional.c": "directional_interpreted.py", "fmu/model_exchange.c": "model_exchange_interpreted.py",
     "fmu/stepping.c": "stepping_interpreted.py",
     "integrators/algebraic.c": "../models/algebraic.py",
@@ -59,6 +63,35 @@ NO_LOOPS = {"codegen/elementary.c", "codegen/elementary_simd.c", "codegen/househ
             "codegen/sparse_elimination.c",
             "codegen/vectors.c", "kalman/filter_simd.c",  # functions that loops call
             "kalman/filter_export.c", "fmu/export_fmi2.c", "fmu/export_fmi3.c", "fmu/export_model.c"}  # run by others
+
+
+PLACES_TO_ADD = ("cli", "papers", "report/sections", "io/readers", "models/library")  # a file there is one of many of its kind
+LONG_TOGETHER = 400  # lines; what is longer together stays two files
+ONE_READER = {  # read by one other file, short enough to be a paragraph of it, and yet a file: why
+    "a stage of the ladder": {"automatic/curve_starts", "automatic/prediction_stage", "automatic/smoothing_stages",
+                              "automatic/stopping"},
+    "a term to look up": {"black_box/derivative_check", "black_box/solver_error", "boundary/smoothing/noise_em",
+                          "inverse_dynamics/consistency", "inverse_dynamics/instruments", "set_membership/dual_simplex",
+                          "set_membership/feasible_points", "solvers/geodesic_acceleration", "workbench/spectrum"},
+    "one of several propagators": {"integrators/discrete_propagation"},
+    "functions that are compiled": {"integrators/algebraic_functions"},
+    "a format, written": {"kalman/export_c", "robots/write_urdf"},
+    "a backend": {"kalman/interpreted_filter"},
+    "needed by a layer above": {"kalman/prediction_error/noisy_simulation", "statistics/coverage_result",
+                                       "workbench/open"},
+    "runs in a process of its own, or starts one": {"workbench/jobs", "workbench/server", "workbench/worker"}}
+
+WRITERS = {  # classes that write to themselves after they were made, and what they own that is no value
+    "a process, a pool, a server or a library": {
+        "AdaptivePool", "FmuInstance", "InProcessSimulator", "IsolatedFunction", "IsolatedSimulator", "PageWorker",
+        "PoolExecutor", "SimulatorPool", "WarmWorkers", "WorkbenchHandler"},
+    "what the page of the workbench shows": {"EventLog", "Iterations", "Keys", "Live", "LiveRecord", "Runner", "Session"},
+    "what a solver of others asks again": {
+        "CvodeSolver", "RelaxedShooting", "SqpProblem", "_LastEvaluation", "_NlpSolve", "_Root"},
+    "what is built when it is asked for": {"DenseOnDemand", "NonlinearProgram", "ShootingProgram", "VerifiedLinearProgram"},
+    "a text that is read or written": {"Lines", "NameScope", "Reader", "_FirstDate", "_StepWriter", "_display"},
+    "a simulation on its way": {"InterpretedSegment", "Walk", "_RadauSegment", "_Rig"},
+    "counts of simulations": {"EvaluationCache"}, "a filter that runs online": {"OnlineFilter"}, "memory": {"Workspace"}}
 
 
 @cache
@@ -128,6 +161,39 @@ def test_files_and_functions_stay_short():
     assert (long_files, functions) == ([], [])
 
 
+def test_state_is_a_value_but_for_those_who_own_something():
+    found = {node.name for path in modules() for node in ast.walk(tree_of(path)) if isinstance(node, ast.ClassDef)
+             and any(writes_itself(member) for member in node.body if isinstance(member, ast.FunctionDef))}
+    assert found - set().union(*WRITERS.values()) == set(), "make it a frozen state, and a function from one to the next"
+
+
+def writes_itself(method: ast.FunctionDef) -> bool:
+    if method.name in ("__init__", "__post_init__", "__new__", "__setstate__", "__enter__"):
+        return False
+    written = [target for node in ast.walk(method) if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign))
+               for target in (node.targets if isinstance(node, ast.Assign) else [node.target])]
+    parts = [part for target in written for part in (target.elts if isinstance(target, ast.Tuple) else [target])]
+    return any(isinstance(part, ast.Attribute) and last_word(part.value) == "self" for part in parts)
+
+
+def test_a_file_with_one_reader_has_a_reason():
+    """docs/design/layers.md, on the grain: else it is a paragraph of its reader, and belongs there."""
+    known = counts.modules(SOURCE)
+    by_name = {counts.module_of(name, known) for path in known.values() for name in counts.NAMED.findall(path.read_text())}
+    lines = {name: len(path.read_text().splitlines()) for name, path in known.items()}
+    alone = {}
+    for name, readers in counts.importers(known, SOURCE).items():
+        place, stem = known[name].relative_to(SOURCE).with_suffix("").as_posix(), known[name].stem
+        reader = min(readers, default="")
+        if not (len(readers) > 1 or known[reader].name == "__init__.py" or lines[name] + lines[reader] > LONG_TOGETHER
+                or place.startswith(PLACES_TO_ADD) or name in by_name or stem in ("method", "setup", "run", "result")
+                or stem.endswith("_interpreted") or f"{stem}.py" in TWINS.values() or known[name].with_suffix(".c").is_file()):
+            alone[place] = reader
+    named = set().union(*ONE_READER.values())
+    assert alone.keys() - named == set(), {place: alone[place] for place in alone.keys() - named}
+    assert [place for place in named if not (SOURCE / f"{place}.py").is_file()] == []
+
+
 CONTRACTS = ("model", "method", "uncertainty", "transcription", "transcribed", "problem", "estimate", "finite")
 
 
@@ -167,6 +233,16 @@ def test_a_term_of_a_textbooks_index_stands_in_the_file_that_the_glossary_names(
     missing = [(term, file) for term, file in rows if not re.search(
         r"[\s-]+".join(map(re.escape, re.split(r"[\s-]", term))), (SOURCE / file).read_text(), re.IGNORECASE)]
     assert len(rows) > 100 and missing == []
+
+
+def test_a_term_that_the_glossary_calls_absent_stands_nowhere():
+    section = GLOSSARY.read_text().split("## Terms of these indexes that are not here\n")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| ([^|]+) \| [^|]+ \| `(\S+)` \|$", section, re.MULTILINE)
+    texts = {path.relative_to(SOURCE).as_posix(): path.read_text().lower() for path in modules()}
+    there = [(term, file) for terms, _ in rows for term in terms.lower().split(", ") for file, text in texts.items()
+             if re.search(rf"\b{re.escape(term)}\b", text)]
+    assert len(rows) > 10 and there == [], "it has come: it belongs into the index above"
+    assert [file for _, file in rows if file not in texts] == []
 
 
 def test_the_glossary_explains_and_does_not_repeat():

@@ -110,7 +110,7 @@ def test_fit_leaves_by_its_verdict(folder, capsys):
 def test_strict_turns_amber_into_3(folder, monkeypatch):
     from dynident.statistics.verdict import Grade, Verdict
 
-    monkeypatch.setattr(dynident.verbs.judge, "pool_verdicts", lambda *parts: Verdict(Grade.SMALL_REMAINDER, "Somewhat."))
+    monkeypatch.setattr("dynident.verbs.judge.pool_verdicts", lambda *parts: Verdict(Grade.SMALL_REMAINDER, "Somewhat."))
     assert run("fit", "problem.toml", "--out", "results") == 0
     assert run("fit", "problem.toml", "--out", "results", "--strict") == 3
 
@@ -417,3 +417,33 @@ def test_methods_lists_each_option_with_its_line_of_documentation(name, capsys):
 def test_methods_names_the_nearest_of_a_misspelt_name(capsys):
     assert run("methods", "multiple_shoting") == 2
     assert "multiple_shooting" in capsys.readouterr().err
+
+
+STEERING = "\x1b]0;OWNED\x07\x1b[2J\r\u202e\x9b"  # a title, a clean screen, the begin of the line, right to left, a C1 sequence
+STEERED = {
+    "a file that is not there": ('[model]\nstates = {{ x = "-x" }}\n[[experiment]]\nfile = "no{0}.csv"\n', ["check"]),
+    "a key": ('[model]\n"foo{0}" = 1\n', ["check"]),
+    "a state": ('[model]\nstates = {{ "x{0}" = "-x" }}\n[[experiment]]\nfile = "run.csv"\ntime = "t"\n', ["check"]),
+    "a method": ('[model]\nstates = {{ x = "-x" }}\n[method]\nkind = "x{0}"\n[[experiment]]\nfile = "run.csv"\ntime = "t"\n'
+                 'outputs.x = {{ column = "x", gaussian = 0.1 }}\n', ["fit", "--out", "results"]),
+    "a record": ('[model]\nstates = {{ x = "-k*x" }}\n[[experiment]]\nname = "run{0}"\nfile = "run.csv"\ntime = "t"\n'
+                 'outputs.x = {{ column = "x", gaussian = 0.1 }}\n[parameters]\nk = {{ start = 1.0, unit = "1{0}" }}\n'
+                 '[initial_states]\nx = {{ start = 1.0 }}\n', ["simulate", "--out", "simulated.csv"]),
+}
+
+
+@pytest.mark.parametrize("what", [*STEERED, "a column"])
+def test_no_text_from_a_file_steers_the_terminal(what, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    head = f'"y{STEERING}"'.replace("\r", "") if what == "a column" else "x"
+    Path("run.csv").write_text(f"t,{head}\n" + "".join(f"{k / 10},{1 - k / 20}\n" for k in range(11)), encoding="utf-8")
+    if what == "a column":
+        run("init", "run.csv", "--out", "first.toml")
+    else:
+        text, (command, *options) = STEERED[what]
+        escaped = "".join(f"\\u{ord(c):04x}" for c in STEERING)
+        Path("steering.toml").write_text(text.format(escaped))
+        run(command, "steering.toml", *options)
+    said = "".join(capsys.readouterr())
+    assert [c for c in said if not c.isprintable() and c not in "\n\t"] == []
+    assert "OWNED" in said  # it was said, and is readable

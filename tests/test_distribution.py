@@ -60,6 +60,14 @@ def test_lowest_versions_are_those_declared():
         lowest.lowest("numpy")
 
 
+def test_lowest_versions_of_all_that_is_optional_are_tried():
+    """MF4 and ROS bags asked for versions that do not go with NumPy 2, or with a bare .mcap file, as nobody had tried them."""
+    said = {line.split("==")[0] for line in tool("lowest").requirements()}
+    extras = PROJECT["optional-dependencies"]
+    asked = {re.split("[<>=]", each)[0] for name in extras.keys() - {"all", "dev", "docs", "mpi"} for each in extras[name]}
+    assert asked - said == set()
+
+
 def test_a_lock_holds_names_and_versions_only():
     pinned = tool("lock").PINNED
     assert pinned.match("numpy==2.4.6")

@@ -23,6 +23,7 @@ from dynident.cli import main
 from dynident.demo import copy_to
 from dynident.io.problem_file import schema
 from dynident.io.problem_file.read import read_problem
+from dynident.methods.capabilities import Support
 from dynident.methods.options import option_rows
 from dynident.methods.presets import METHODS, method_from
 from dynident.methods.substeps import MOST as MOST_SUBSTEPS
@@ -157,6 +158,34 @@ THRESHOLDS = [  # page, words in which it says a threshold, the number that deci
 def test_threshold_of_a_page_is_the_one_that_decides(page, words, number, said):
     assert words in " ".join((ROOT / "docs" / page).read_text(encoding="utf-8").split())
     assert number == said
+
+
+SHOOTING = {"single_shooting", "multiple_shooting"}
+SIMULATED = {*SHOOTING, "least_squares", "automatic"}
+TAKEN = [  # page, words in which it says what methods take, the column of the table of capabilities, these methods
+    ("choose.md", "`multiple_shooting()`, `least_squares()`, `prediction_error()` | these take them",
+     "constraints", {*SIMULATED, "full_discretization", "prediction_error"}),
+    ("howto/unknowns.md", "and [prediction error](../methods/prediction_error.md) take them", "constraints",
+     {*SIMULATED, "full_discretization", "prediction_error"}),
+    ("howto/unknowns.md", "are taken by full discretization alone", "state_bounds", {"full_discretization", "automatic"}),
+    ("howto/dead_time.md", "(and `automatic`), `least_squares`. `full_discretization` takes a dead time",
+     "dead_times", {*SIMULATED, "full_discretization"}),
+    ("howto/algebraic.md", "least squares and `automatic()` take them", "nonlinear_algebraic_variables",
+     {*SIMULATED, "full_discretization"}),
+    ("howto/hybrid.md", "prediction error and boundary value need one mode", "hybrid_models", {*SIMULATED, "set_membership"}),
+    ("howto/noise.md", "`single_shooting()` and the default take it", "noise_formulas", {"single_shooting", "automatic"}),
+    ("howto/prepare.md", "takes filtered outputs; the default chooses it", "filtered_outputs", {"least_squares", "automatic"}),
+    ("reference/models.md", "Shooting, `least_squares` and `automatic` take such models", "discrete_time", SIMULATED),
+    ("explain/noise_places.md", "`boundary_value()` take process noise of states", "process_noise",
+     {"kalman", "moving_horizon", "boundary_value", "prediction_error", "automatic"}),
+    ("explain/noise_places.md", "`prediction_error()` takes all of it", "input_noise", {"prediction_error", "automatic"})]
+
+
+@pytest.mark.parametrize(("page", "words", "column", "said"), TAKEN)
+def test_a_page_names_the_methods_that_take_it(page, words, column, said):
+    assert words in " ".join((ROOT / "docs" / page).read_text(encoding="utf-8").split())
+    asked = [name for name in METHODS if name not in ("multistart", "inverse_dynamics")]  # wraps one; is for arms alone
+    assert {name for name in asked if getattr(method_from({"kind": name}).capabilities, column) is Support.YES} == said
 
 
 @pytest.mark.parametrize("name", METHODS)

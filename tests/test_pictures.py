@@ -61,3 +61,13 @@ def test_the_page_of_the_demo_has_the_size_that_readme_says(pictures, tmp_path):
     page = di.report.html(pictures.demo_estimate(tmp_path), tmp_path / "report.html")
     (said,) = re.findall(r"one file of ([\d.]+) MB", (ROOT / "README.md").read_text(encoding="utf-8"))
     assert page.stat().st_size / 1e6 == pytest.approx(float(said), abs=0.02)
+
+
+def test_the_pictures_of_the_workbench_find_what_they_press():
+    """They are taken in a browser, which is seldom there; but the words that they look for must stand on the page."""
+    script = (ROOT / "docs" / "pictures" / "workbench.py").read_text(encoding="utf-8")
+    static = ROOT / "src" / "dynident" / "workbench" / "static"
+    page = "".join(path.read_text(encoding="utf-8") for path in static.glob("*.js"))
+    said = re.findall(r'get_by_label\("([^"]+)"\)|get_by_role\("\w+", name="([^"]+)"', script)
+    assert len(said) > 4
+    assert [label or name for label, name in said if (label or name).split(" [")[0] not in page] == []

@@ -31,13 +31,18 @@ def importers(known: dict[str, Path], source: Path) -> dict[str, set[str]]:
     found: dict[str, set[str]] = defaultdict(set)
     for name, path in known.items():
         text = path.read_text(encoding="utf-8")
-        for module in [*imported(ast.parse(text), known), *NAMED.findall(text)]:
+        for module in [*imported(ast.parse(text), known), *(module_of(named, known) for named in NAMED.findall(text))]:
             found[module].add(name)
     listed = source / "__init__.pyi"
     if listed.is_file():
         for module in imported(ast.parse(listed.read_text(encoding="utf-8")), known):
             found[module].add("dynident")
     return {module: names - {module} for module, names in found.items() if module in known}
+
+
+def module_of(named: str, known: dict[str, Path]) -> str:
+    """Of a dotted name in a registry: the module, or that of the function which it ends with."""
+    return named if named in known else named.rpartition(".")[0]
 
 
 def imported(tree: ast.Module, known: dict[str, Path]) -> list[str]:

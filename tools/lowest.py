@@ -21,10 +21,14 @@ def lowest(requirement: str) -> str:
     return f"{found['name']}=={found['version']}"
 
 
+LEFT_OUT = ("all", "docs", "mpi")  # names others, has no tests, is built with the MPI of a machine
+
+
 def requirements() -> list[str]:
-    """Of dynident and of its tests; linters are fixed by `==` and have no part in this."""
+    """Of dynident, of its tests and of all that is optional; linters are fixed by `==` and have no part in this."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return [lowest(each) for each in (*project["dependencies"], *project["optional-dependencies"]["dev"]) if "==" not in each]
+    extras = [each for name, asked in project["optional-dependencies"].items() if name not in LEFT_OUT for each in asked]
+    return [lowest(each) for each in dict.fromkeys([*project["dependencies"], *extras]) if "==" not in each]
 
 
 if __name__ == "__main__":

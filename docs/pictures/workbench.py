@@ -92,7 +92,7 @@ def visit(page: Any, parameters: str, model: str, trust: str, design: str) -> No
         take(page, trust)
     if design:
         page.keyboard.press("6")
-        page.get_by_label("Pieces, harmonics or order").fill("6")
+        page.get_by_label("Pieces, harmonics, order or switches").fill("6")
         page.get_by_label("Duration [s]").fill("3")
         page.get_by_label("Sample time [s]").fill("0.05")
         page.get_by_label("Starts of the search").fill("1")

@@ -30,6 +30,11 @@ NOISE_MODEL_TOLERANCE = 1e-3  # change of a logarithm of variance and of reflect
 LONGEST_LOG_STEP = 4.6  # a hundredfold: further a logarithm does not go in one step, since no derivative holds over decades
 UNBOUNDED_STEP = 1e4  # typical sizes; only what the data do not see asks for an undamped step of this length
 
+# -- records (problem/problem_checks.py): sums of squares of signals and of residuals have to be numbers of double precision
+
+SMALLEST_SIGNAL = 1e-120  # the largest value of a signal; residuals of a smaller one, squared, come to nothing
+LARGEST_SIGNAL = 1e151  # likewise; squares of a larger one, summed over a million samples, are no finite number
+
 # -- records that were prepared (problem/prepare.py, problem/output_filter.py)
 
 UNEVEN_SAMPLING = 1e-3  # of the sample time: a distance that differs by more is no jitter, and a filter needs even distances
@@ -138,11 +143,12 @@ SAME_FIT = 1.0  # standard errors; a cost that is higher by less fits as well
 MEMORY_WHITE = 0.15  # of the variance, plus 6/samples; white residuals predict less of each other (right fits .08 at the most)
 LAG_ONE_WHITE = 0.25  # autocorrelation of neighbours; likewise (right fits .12, wrong minima .64 and more)
 CHI_SQUARE_CONFIDENCE = 0.999  # of the limit of reduced chi-square, at the effective number of samples ...
-CHI_SQUARE_CONFIDENCE_FEW = 0.95  # the same below sixty samples: what is larger is not called noise of the given size there
 CHI_SQUARE_LEAST, CHI_SQUARE_HIGHEST = 1.25, 2.0  # ... which lies between these for sixty samples and more
+HIDDEN_ERROR = 0.7  # of the noise's rms; a short record that would hide a larger error is not called noise
 CHI_SQUARE_TOO_SMALL = 0.6  # reduced; residuals as small as this say that the given std is too large to prove anything
 LEAST_INNOVATION = 0.1  # of the variance; slow noise has more that is new at each sample (AR(0.9) .19), a wrong model less
 NAIVE_SHARE = 0.9  # of what a straight line leaves; a model that leaves more explains nothing
+TREND_SHARE = 0.5  # of the signal; what leaves less describes a record that is a trend and white noise
 QUANTISATION_SHARE = 0.33  # of a quantisation step; residuals of rounding alone have 0.29
 QUANTISATION_DOMINATES = 0.7  # of the variance of what is left over; with more due to rounding, errors are those of rounding
 QUANTISATION_NOTICED = 1.1  # times a standard error: rounding that widens none by more is no matter of correlation
@@ -157,6 +163,7 @@ FEW_SMALL_REMAINDER = 0.2  # of the signal; as SMALL_REMAINDER, for records too 
 SLOW_REMAINDER = 0.15  # of the signal; what is more is not called slow noise, whatever it looks like
 UNRELATED_LOG10_P = -3.0  # of the F test on whitened residuals; below it they follow inputs or motion
 INNOVATION_LOG10_P = -4.0  # of the F tests on innovations; below it they follow what was known before them
+SIMULATED_TO_INNOVATIONS = 3.0  # the error of a simulation; below it a black box that is fitted comes as near to any record
 LINEAR_TO_INNOVATIONS = 1.15  # times the innovations; right models whose noise is in them: 1.9 and more, wrong ones 0.85
 LINEAR_AS_GOOD = 1.1  # times the model's error; a linear black box of the same order that leaves no more is as good ...
 SMALL_REMAINDER_LINEAR = 0.04  # of the signal; ... and a remainder that follows input or motion is small below this only
@@ -310,6 +317,8 @@ SCORING_DECREMENT = 1e-9  # squared standard errors: a scoring step of 3e-5 of o
 SMALLEST_EIGENVALUE = 1e-12  # of the scaled information: less is no direction that the record determines
 SCORING_STALLED = 1e-3  # squared standard errors; where no step helps any more, what is left may be so much
 NAIVE_PREDICTION = 1.1  # times what an autoregression leaves: a model that foresees worse is not explained by noise in it
+RIVAL_END = 3.84  # 2 dL, the 95 % quantile of chi-square with one degree of freedom; an end that is closer is a rival
+FEW_SCORES = 30  # samples' worth of information on an unknown; with fewer, scores say nothing about their own spread
 RESTRICTED_NOISE = 0.01  # standard errors of a noise's logarithm; a pass of the search that moves less is the last
 ATTENUATION = 0.3  # standard errors by which the place of an input's noise may move an unknown before it matters
 NOISE_VANISHED = 1e-3  # of the smallest level that was tried first: a noise below it is none

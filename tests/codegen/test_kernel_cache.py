@@ -325,3 +325,28 @@ def test_generous_umask_does_not_open_the_cache(cache):
     finally:
         os.umask(before)
     assert compiler.libraries_compiled == compiled
+
+
+def made_code(text: bytes = b"made") -> tuple[bytes, int]:
+    """Code from the cache, and how often it had to be made."""
+    made: list[bytes] = []
+
+    def make() -> bytes:
+        made.append(text)
+        return text
+
+    return compiler.cached_code("a template", make), len(made)
+
+
+def test_code_of_python_is_made_once_and_kept(cache):
+    assert [made_code(), made_code()] == [(b"made", 1), (b"made", 0)]
+    (kept,) = cache.glob(f"*{compiler.CODE_SUFFIX}")
+    kept.write_bytes(b"mad")  # cut short
+    assert [made_code(), made_code()] == [(b"made", 1), (b"made", 0)]
+
+
+@pytest.mark.skipif(system() == "windows", reason="Windows has no modes")
+def test_code_of_python_that_others_may_write_is_not_loaded(cache):
+    made_code(b"planted")
+    next(cache.glob(f"*{compiler.CODE_SUFFIX}")).chmod(0o777)
+    assert made_code() == (b"made", 1)

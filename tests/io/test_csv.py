@@ -481,3 +481,10 @@ def test_comments_inside_the_table_are_no_rows_and_noted(slide, comment):
 
 def test_a_folder_is_not_called_missing(tmp_path):
     assert fault(tmp_path, time="t") == f"'{tmp_path}' is a folder; name a file in it."
+
+
+def test_a_name_whose_blanks_are_others_in_the_file_is_found(tmp_path):
+    file = tmp_path / "blanks.txt"
+    file.write_text("notes of the day\nt\t\t[s]  q\t[m]\n" + "\n".join(f"{0.1 * k:.1f}  {k}" for k in range(5)))
+    run = read_csv(file, time="t [s]", outputs={"q": "q [m]"})
+    np.testing.assert_allclose(run.outputs["q"], np.arange(5.0))

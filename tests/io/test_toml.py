@@ -311,9 +311,9 @@ def awkward_problem():
     model = EquationModel(states={"x": "-k*x + b*u + w", "z": "x - z/tau"}, outputs={"y": "x", "time": "z", "u": "u"},
                           inputs=["u"], constants={"w": 0.1 + 0.2}, units={"k": "1/s"}, name='a "strange" \\ name\n')
     time = np.cumsum(rng.uniform(0.01, 1.0, 40)) / 3
-    y = rng.normal(size=40) * 10.0 ** rng.integers(-200, 200, 40)
+    y = rng.normal(size=40) * 10.0 ** rng.integers(-140, 140, 40)
     y[[0, 7]] = np.nan
-    first = Experiment(time, {"u": rng.normal(size=40)},
+    first = Experiment(time, {"u": rng.normal(size=40) * 10.0 ** rng.integers(-300, 300, 40)},
                        {"y": y, "time": rng.normal(size=40), "u": rng.normal(size=40)},
                        {"y": Gaussian(rng.uniform(1e-9, 1, 40)), "time": Bounded(0.1 + 0.2)}, {"z": 1 / 3},
                        hold="linear", name="run, \"A\"", units={"y": "m", "time": "s"})

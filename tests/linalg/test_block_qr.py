@@ -83,7 +83,9 @@ def test_the_sandwich_by_parts_is_that_of_the_dense_inverse(case):
     np.testing.assert_array_equal(inverse.columns(some), inverse.dense()[:, some])
     variance = np.random.default_rng(3).uniform(0.5, 2.0, len(matrix))
     dense = np.linalg.pinv(unit) @ np.diag(variance) @ np.linalg.pinv(unit).T
-    np.testing.assert_allclose(inverse.sandwich(found.score_covariance(variance)), dense, rtol=1e-9, atol=1e-11)
+    blocks = inverse.sandwich(found.score_covariance(variance))
+    np.testing.assert_allclose(blocks.dense(), dense, rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(blocks.diagonal(), np.diag(dense), rtol=1e-9, atol=1e-11)
 
 
 @pytest.mark.parametrize("weakest", [1e-6, 1e-9])

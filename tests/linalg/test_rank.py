@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dynident.linalg.rank import column_lengths, independent_columns, pseudo_inverse_of_independent, truncated_svd
+from dynident.linalg.rank import (
+    column_lengths,
+    independent_columns,
+    pseudo_inverse,
+    pseudo_inverse_of_independent,
+    truncated_svd,
+)
 from dynident.tolerances import SINGULAR_VALUE
 
 
@@ -35,3 +41,17 @@ def test_a_pseudo_inverse_of_independent_columns_leaves_nothing_out():
     inverse, lengths = pseudo_inverse_of_independent(matrix), column_lengths(matrix)
     np.testing.assert_allclose(inverse @ matrix / lengths * lengths[:, None], np.eye(4), atol=1e-12)
     np.testing.assert_allclose(inverse, np.linalg.pinv(matrix), rtol=1e-9, atol=1e-12 * np.max(np.abs(inverse)))
+
+
+def test_a_pseudo_inverse_does_not_depend_on_units():
+    """In units 1e12 apart the smaller columns are not null, as they are for numpy's rule on the matrix as it stands."""
+    matrix, units = np.random.default_rng(3).standard_normal((30, 3)), np.array([1e-6, 1.0, 1e6])
+    inverse = pseudo_inverse(matrix * units)
+    np.testing.assert_allclose(inverse * units[:, None], np.linalg.pinv(matrix), rtol=1e-9, atol=1e-12)
+    assert np.linalg.norm(np.linalg.pinv(matrix * units, rcond=SINGULAR_VALUE)[0]) < 1e-3 * np.linalg.norm(inverse[0])
+
+
+def test_a_pseudo_inverse_is_zero_along_what_nothing_determines():
+    matrix = deficient(np.random.default_rng(4))
+    lengths = column_lengths(matrix)
+    assert np.linalg.matrix_rank(pseudo_inverse(matrix) * lengths[:, None], tol=SINGULAR_VALUE) == 4

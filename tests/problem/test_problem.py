@@ -245,3 +245,32 @@ def test_known_std_is_one_number_per_sample():
     run = di.Experiment(T, {"u": T}, {"position": T, "speed": T}, {"position": di.Gaussian(0.5)})
     assert list(given_std(run, "position")) == [0.5] * 11
     assert given_std(run, "speed") is None
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-121, 2e151, 1e300])
+def test_a_signal_whose_squares_are_no_numbers_is_refused_by_name(size):
+    """It was told that the derivatives at the start are not finite, or a warning of NumPy came out."""
+    time = np.linspace(0, 3, 40)
+    decay = di.EquationModel(states={"x": "-k*x"})
+    record = di.Experiment(time, outputs={"x": size * np.exp(-time)})
+    with pytest.raises(di.ProblemError, match=r"'x' is .* at its largest, .* another unit"):
+        di.Problem(decay, [record], [di.Parameter("k", 0.5), di.InitialState("x", size)])
+
+
+@pytest.mark.parametrize("size", [1e-115, 9e150])
+def test_a_signal_whose_squares_are_numbers_is_fitted(size):
+    time = np.linspace(0, 3, 40)
+    noisy = size * np.exp(-time) * (1 + 0.01 * np.random.default_rng(0).standard_normal(40))
+    problem = di.Problem(di.EquationModel(states={"x": "-k*x"}), [di.Experiment(time, outputs={"x": noisy})],
+                         [di.Parameter("k", 0.5), di.InitialState("x", size)])
+    for method in ("least_squares", "single_shooting", None):
+        assert di.identify(problem, method, progress=False).values["k"] == pytest.approx(1, abs=0.02)
+
+
+def test_zeros_small_records_beside_large_ones_and_stated_noise_are_no_matter_of_size():
+    model, time = di.EquationModel(states={"x": "-k*x"}), np.linspace(0, 3, 40)
+    tiny = di.Experiment(time, outputs={"x": 1e-200 * np.exp(-time)}, name="tiny")
+    for records in ([di.Experiment(time, outputs={"x": np.zeros(40)})],
+                    [tiny, di.Experiment(time, outputs={"x": np.exp(-time)}, name="plain")],
+                    [di.Experiment(time, outputs={"x": 1e-200 * np.exp(-time)}, noise={"x": di.Gaussian(0.1)})]):
+        di.Problem(model, records, [di.Parameter("k", 0.5), di.InitialState("x", 1.0, shared=False)])

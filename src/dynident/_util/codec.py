@@ -51,7 +51,7 @@ def encode(value: Any, without: Iterable[str] = ()) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         left_out = set(without)
         value = getattr(value, "completed", value)  # with what is else computed on demand
-        return {f.name: encode(vars(value)[f.name]) for f in dataclasses.fields(value)
+        return {f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value)
                 if f.name not in left_out and f.metadata.get("saved", True)}
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")
 

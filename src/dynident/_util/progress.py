@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
+from dynident._util.harmless_text import clean, styled
+
 if TYPE_CHECKING:
     from dynident.estimate.estimate import Iteration
 
@@ -53,15 +55,15 @@ def returning_line(stream: TextIO, patience: float = 0.0, said: Said | None = No
         nonlocal last, width
         now = time.monotonic()
         if now - begin >= patience and now - last >= between:
-            text = (said or line)(iteration, now - begin)
-            print(f"\r{text.ljust(width)}", end="", file=stream, flush=True)
+            text = clean((said or line)(iteration, now - begin))
+            print(f"\r{text.ljust(width)}", end="", file=styled(stream), flush=True)
             last, width = now, len(text)
 
     try:
         yield tell
     finally:
         if width:
-            print(f"\r{' ' * width}\r", end="", file=stream, flush=True)
+            print(f"\r{' ' * width}\r", end="", file=styled(stream), flush=True)
 
 
 @contextmanager
@@ -75,13 +77,13 @@ def live_line(stream: TextIO, patience: float = 0.0, said: Said | None = None) -
     from rich.text import Text
 
     begin = time.monotonic()
-    live = Live(console=Console(file=stream), auto_refresh=False, transient=True)
+    live = Live(console=Console(file=styled(stream)), auto_refresh=False, transient=True)
 
     def tell(iteration: Iteration) -> None:
         elapsed = time.monotonic() - begin
         if elapsed >= patience:
             live.start()
-            live.update(Text((said or line)(iteration, elapsed), overflow="ellipsis", no_wrap=True), refresh=True)
+            live.update(Text(clean((said or line)(iteration, elapsed)), overflow="ellipsis", no_wrap=True), refresh=True)
 
     try:
         yield tell
@@ -100,7 +102,7 @@ def plain_lines(stream: TextIO, between: float = BETWEEN_LINES, said: Said | Non
         now = time.monotonic()
         if now - last >= between:
             last = now
-            print((said or line)(iteration, now - begin), file=stream, flush=True)
+            print(clean((said or line)(iteration, now - begin)), file=stream, flush=True)
 
     yield tell
 

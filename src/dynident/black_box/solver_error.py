@@ -19,8 +19,9 @@ from dynident.black_box.setup import BlackBoxProblem, BlackBoxTranscription
 from dynident.errors import DynidentError
 from dynident.estimate.estimate import Estimate
 from dynident.linalg.finite_problem import Variables
+from dynident.linalg.rank import pseudo_inverse
 from dynident.methods import noise_estimation
-from dynident.tolerances import SINGULAR_VALUE, SOLVER_ERROR_HARMLESS
+from dynident.tolerances import SOLVER_ERROR_HARMLESS
 from dynident.transcription.simulators import Simulator
 
 VISIBLE_SUBSTEPS = 16, 32  # per sample, by an integrator of ours: two that must agree before they judge another
@@ -113,8 +114,7 @@ class _SolutionPoint:
         noise_std = {n: estimate.noise_std.get(n, s) for n, s in noise_estimation.initial_noise_std(problem).items()}
         finite = transcription.transcribe(problem, estimate.counts["substeps"], noise_std)
         at = finite.linearization(Variables(finite.coordinates.coordinates(values), ()))
-        J = at.jacobian
-        gain = np.linalg.pinv(J, rcond=SINGULAR_VALUE)
+        gain = pseudo_inverse(at.jacobian)
         measured = sum(int(np.count_nonzero(r.weight > 0)) for r in finite.records)  # priors stand behind them
         return cls(values, finite, finite.cache.at(values, finite.grids), gain[:, :measured], np.linalg.norm(gain, axis=1))
 

@@ -15,6 +15,7 @@ from typing import TextIO
 
 import typer
 
+from dynident._util.harmless_text import harmless_output
 from dynident._util.operating_system import noted_interrupts
 from dynident.cli import (
     check,
@@ -81,7 +82,7 @@ def main(arguments: list[str] | None = None) -> None:
             stream.reconfigure(errors="replace")  # a terminal that knows no ± gets a ?, not an error
     debug = "--debug" in given
     given = ["--debug"] * debug + [a for a in given if a != "--debug"]  # accepted before and after the command
-    with noted_interrupts() as interrupts, warnings.catch_warnings():
+    with noted_interrupts() as interrupts, warnings.catch_warnings(), harmless_output():
         if not debug:
             warnings.showwarning = _say_warning
         code = _run(given, debug, interrupts)

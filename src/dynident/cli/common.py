@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dynident._util.harmless_text import styled
 from dynident._util.progress import Said, Tell, live_line, plain_lines
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def page() -> Console:
     """Where results are printed."""
     from rich.console import Console
 
-    return Console(highlight=False)
+    return Console(file=styled(sys.stdout), highlight=False)
 
 
 def method_named(name: str, in_file: dict[str, Any]) -> Any:

@@ -81,22 +81,27 @@ def page(out: Out = Path("papers"),
          markdown: Annotated[Path | None, typer.Option("--markdown", metavar="FILE", show_default=False,
                                                        help="Write the page of the manual too.")] = None,
          record: Annotated[Path | None, typer.Option("--record", metavar="FILE", show_default=False,
-                                                     help="Keep the lines of all items as one CSV file.")] = None) -> None:
+                                                     help="Keep the lines of all items as one CSV file.")] = None,
+         full: Annotated[Path | None, typer.Option("--full", metavar="FOLDER", show_default=False,
+                                                   help="A folder of full forms, which are shown where they say something "
+                                                        "else; without it those of the record.")] = None) -> None:
     """Make one HTML page of all items that `dynident papers run` has left in the folder: FOLDER/papers.html.
 
     Example: dynident papers page --out papers
     """
     from dynident.papers.page import write_html, write_markdown
     from dynident.papers.registry import ITEMS
-    from dynident.papers.run_item import read_result, write_record
+    from dynident.papers.run_item import read_results, recorded, write_record
 
-    results = {item.id: kept for item in ITEMS if (kept := read_result(item, out)) is not None}
-    print(write_html(results, out, out / "papers.html"))
+    results, fuller = read_results(out), dict(recorded("full"))
+    if full is not None:
+        fuller.update({name: own for name, own in read_results(full).items() if own.form == "full"})
+    print(write_html(results, out, out / "papers.html", fuller))
     if markdown is not None:
-        write_markdown(results, markdown)
+        write_markdown(results, fuller, markdown)
         print(markdown)
     if record is not None:
-        write_record(list(results.values()), record)
+        write_record([*results.values(), *fuller.values()], record)
         print(record)
     missing = len(ITEMS) - len(results)
     if missing:

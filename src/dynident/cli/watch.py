@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
+from dynident._util.harmless_text import clean
 from dynident._util.operating_system import can_be_read, terminate_like_interrupt
 from dynident._util.progress import BETWEEN_LINES
-from dynident.cli.common import NOT_GOOD, AllowCode, AllowOutside, ProblemPath, Stop, print_error, read
+from dynident.cli.common import NOT_GOOD, AllowCode, AllowOutside, ProblemPath, Stop, page, print_error, read
 from dynident.errors import NotSupported, ProblemError
 
 if TYPE_CHECKING:
@@ -184,7 +185,7 @@ class _display:
         if sys.stdout.isatty():
             from rich.live import Live
 
-            self.live = Live(auto_refresh=False)
+            self.live = Live(console=page(), auto_refresh=False)
             self.live.start()
         return self.show
 
@@ -216,8 +217,6 @@ def verdict(mean: float | None) -> str:
 
 def picture(known: FilterEstimate, count: int, skipped: int, mean: float | None) -> Any:
     from rich.table import Table
-
-    from dynident.report.terminal import clean
 
     table = Table(title=f"t = {known.time:g}   {counted(count, skipped)}", caption=verdict(mean), min_width=WIDTH)
     for heading in ("", "value", "standard deviation"):

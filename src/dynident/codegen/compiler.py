@@ -26,6 +26,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ COMPILE_LIMIT = 600  # seconds; a model that takes longer is better off in CasAD
 
 Flags = tuple[str, ...] | Callable[[str], tuple[str, ...]]  # the latter of the source
 
+CODE_SUFFIX = ".code"
 NAME_LENGTH = 40  # of a hash in hexadecimal digits; enough never to meet another
 
 seconds_compiling = 0.0  # in this process, so that a result can say where its time went
@@ -175,7 +177,7 @@ def load_library(key: str, source: Callable[[], str], more_flags: Flags = ()) ->
     generates nor compiles anything. `more_flags` come after all others and win over them; they may follow from the source.
     """
     global seconds_compiling
-    folders = [*_own_folder] if _cache_fault(cache_folder()) else [cache_folder(), *_own_folder]
+    folders = _readable_caches()
     choice = os.environ.get("DYNIDENT_CC", "")
     for cc in _installed(choice):
         for folder in folders:
@@ -190,11 +192,32 @@ def load_library(key: str, source: Callable[[], str], more_flags: Flags = ()) ->
     return library
 
 
+def cached_code(key: str, make: Callable[[], bytes]) -> bytes:
+    """Code of Python as bytes, from the cache by the rules of all that is kept here; `key` must determine it."""
+    digest = hashlib.sha256(key.encode()).hexdigest()[:NAME_LENGTH]
+    for folder in _readable_caches():
+        with suppress(OSError):
+            if (found := _kept_path(folder, digest, CODE_SUFFIX)) is not None:
+                return found.read_bytes()
+    code = make()
+    with suppress(OSError):  # a full disk: it is made again next time
+        target = _writable_cache()
+        with tempfile.TemporaryDirectory(dir=target) as name:
+            made = Path(name, f"code{CODE_SUFFIX}")
+            made.write_bytes(code)
+            _store(made, Path(name, "note.txt"), digest, target)
+    return code
+
+
+def _readable_caches() -> list[Path]:
+    return [*_own_folder] if _cache_fault(cache_folder()) else [cache_folder(), *_own_folder]
+
+
 def cached_build(key: str, cc: str, build: Callable[[Path], None]) -> Path:
     """A library that `build` writes to the path it is given, from the cache where it is there; by the rules of all that is
     kept here. `key` must determine it together with the compiler. What `build` raises goes through."""
     digest = _digest(key, cc, ())
-    for folder in [*_own_folder] if _cache_fault(cache_folder()) else [cache_folder(), *_own_folder]:
+    for folder in _readable_caches():
         if (found := _kept_path(folder, digest)) is not None:
             return found
     target = _writable_cache()
@@ -219,12 +242,12 @@ def _kept(folder: Path, digest: str) -> ctypes.CDLL | None:
         return None
 
 
-def _kept_path(folder: Path, digest: str) -> Path | None:
+def _kept_path(folder: Path, digest: str, suffix: str = library_suffix()) -> Path | None:
     """The library in a cache, or None where it is not there or not what it was when it was written."""
     try:
         note = Path(folder, f"{digest}.txt")
         content = note.read_text().strip()
-        path = Path(folder, f"{content}{library_suffix()}")
+        path = Path(folder, f"{content}{suffix}")
         if path.parent != folder or open_to_others(note) or open_to_others(path) or _content(path) != content:
             return None
         return path
@@ -269,7 +292,7 @@ def _store(made: Path, note: Path, digest: str, target: Path) -> Path:
     note.write_text(content)
     for file in (made, note):
         file.chmod(0o700)  # whatever the umask lets others do
-    stored = target / f"{content}{library_suffix()}"
+    stored = target / f"{content}{made.suffix}"
     os.replace(made, stored)
     os.replace(note, target / f"{digest}.txt")
     return stored

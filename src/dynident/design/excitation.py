@@ -19,7 +19,7 @@ from scipy.optimize import minimize
 from dynident._util import hooks
 from dynident._util.blas_threads import single_thread
 from dynident.errors import ProblemError, did_you_mean
-from dynident.inverse_dynamics.base_parameters import choose_base
+from dynident.inverse_dynamics.base_parameters import below_noise, choose_base
 from dynident.inverse_dynamics.setup import torque_record
 from dynident.problem.experiment import Experiment
 from dynident.robots import rigid_body
@@ -33,6 +33,7 @@ MOST_ITERATIONS = 150  # of each search
 RANDOM_TRIALS = 20  # motions to compare with; the best of them is the start
 ACCELERATION_PER_VELOCITY = 5.0  # 1/s; URDF has no limit of accelerations
 KEPT_BACK = 0.05  # of a range of torques or boxes, while searching: a penalty stops a little outside
+BEST_TORQUES = 1e-3  # noise of torques over their size, at best: what shows less is no parameter to plan for
 CRITERIA = ("log det", "condition")
 Criterion = Callable[[np.ndarray], tuple[float, np.ndarray]]  # of a scaled regressor: value to lower, and its gradient
 LIMITS = ("position", "velocity", "acceleration", "torque")
@@ -308,7 +309,8 @@ class _Search:
     def base_columns(self, trials: Sequence[np.ndarray]) -> np.ndarray:
         """Parameters that some motion tells, dependent ones left out."""
         stacked = np.concatenate([self.rows(x).reshape(-1, len(self.arm.parameters)) for x in trials[:5]])
-        return choose_base(self.arm.parameters, stacked).independent
+        tolerance = below_noise(np.sqrt(len(stacked)) / BEST_TORQUES)
+        return choose_base(self.arm.parameters, stacked, tolerance).independent
 
     def column_lengths(self, trials: Sequence[np.ndarray], base: np.ndarray) -> np.ndarray:
         lengths = [np.linalg.norm(self.rows(x).reshape(-1, len(self.arm.parameters))[:, base], axis=0) for x in trials]

@@ -237,7 +237,7 @@ class Estimate:
         return hooks.call("estimate_figure", self, **options)
 
     def open_loop_residuals(self) -> tuple[Mapping[str, np.ndarray], ...]:
-        """Measured minus what the model does from its first state with the inputs alone, per experiment.
+        """Measured minus what the model does from its initial state with the inputs alone, per experiment.
 
         The same as `residuals` for a direct method that converged; those of a filter are of predictions, those of a smoother
         of a model that may err. Raises ProblemError where the model cannot be simulated at these values.

@@ -1,7 +1,8 @@
 """Propagation with forward sensitivities: run a model along a record, segment by segment, with exact sensitivities.
 
 They are the derivatives of the steps themselves (internal numerical differentiation, Bock), not a second integration of the
-sensitivity equations: values and derivatives belong together to the last digit.
+sensitivity equations: values and derivatives belong together to the last digit. Those by the first state of a segment are its
+transition matrix (fundamental matrix, Wronskian; over a whole period the monodromy matrix).
 """
 
 from __future__ import annotations

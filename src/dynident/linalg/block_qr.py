@@ -2,13 +2,14 @@
 
 Own unknowns leave by reflections within the rows of their experiment, the others meet afterwards: the elimination of
 `arrowhead.py` with its orthogonal factor, which says what each row adds to the estimate. Time and memory are linear in the
-number of experiments, except for the covariance itself, which has a number for every pair of unknowns.
+number of experiments; the covariance is kept by blocks too, and has a number for every pair of unknowns once it is asked for.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.linalg.lapack import dtrtri
@@ -129,22 +130,81 @@ class TriangleInverse:
         """(k - s,) the part that each own column of the basis belongs to."""
         return np.repeat(np.arange(len(self.qr.parts)), [p.own.size for p in self.qr.parts])
 
-    def sandwich(self, scores: ScoreCovariance) -> np.ndarray:
-        """inverse @ scores @ inverse' (columns, columns), symmetric."""
+    def sandwich(self, scores: ScoreCovariance, lengths: np.ndarray | None = None) -> SandwichBlocks:
+        """inverse @ scores @ inverse' (columns, columns), symmetric; each unknown over its length."""
         gain, s = self.shared_gain, self.qr.shared.size
         crossed = np.zeros_like(gain)  # own gain times the covariance of own and shared scores
         both = np.zeros((s, s))
+        unit = np.ones(len(gain)) if lengths is None else lengths
+        own_parts = []
         for p, own, block in zip(self.qr.parts, self.own, scores.blocks, strict=True):
             k = p.own.size
             crossed[p.own] = own @ block[:k, k:]
             both += block[k:, k:]
-        total = np.hstack([gain @ both + crossed, gain]) @ np.hstack([gain, crossed]).T
-        for p, own, block in zip(self.qr.parts, self.own, scores.blocks, strict=True):
-            k = p.own.size
-            total[np.ix_(p.own, p.own)] += own @ block[:k, :k] @ own.T
+            covariance = own @ block[:k, :k] @ own.T
+            own_parts.append((p.own, 0.5 * (covariance + covariance.T) / unit[p.own] / unit[p.own, None]))
+        gain, crossed = gain / unit[:, None], crossed / unit[:, None]
+        return SandwichBlocks(gain, 0.5 * gain @ (both + both.T) + crossed, crossed, tuple(own_parts))
+
+
+@dataclass(frozen=True, eq=False)
+class SandwichBlocks:
+    """A covariance of all unknowns that is linear in their number: left @ gain' + gain @ crossed' + the own blocks."""
+
+    gain: np.ndarray  # (columns, s)
+    left: np.ndarray  # (columns, s)
+    crossed: np.ndarray  # (columns, s)
+    own: tuple[tuple[np.ndarray, np.ndarray], ...]  # columns (k,) and covariance (k, k)
+
+    def diagonal(self) -> np.ndarray:
+        """(columns,) variances."""
+        return self._diagonal
+
+    @cached_property
+    def _diagonal(self) -> np.ndarray:
+        variances = np.sum((self.left + self.crossed) * self.gain, axis=1)
+        for columns, covariance in self.own:
+            variances[columns] += np.diagonal(covariance)
+        return np.asarray(variances)
+
+    def dense(self) -> np.ndarray:
+        """(columns, columns): a number for every pair, made once."""
+        return self._dense
+
+    @cached_property
+    def _dense(self) -> np.ndarray:
+        total = np.hstack([self.left, self.gain]) @ np.hstack([self.gain, self.crossed]).T
+        for columns, covariance in self.own:
+            total[np.ix_(columns, columns)] += covariance
         total += total.T
         total *= 0.5
         return total
+
+
+class DenseOnDemand:
+    """A field for a matrix that may be given by its blocks: the number for every pair is made when somebody asks for it."""
+
+    def __init__(self, *default: None) -> None:
+        self._default = default  # empty: the field has none
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            if not self._default:
+                raise AttributeError(self._name)  # so a dataclass hears that there is no default
+            return self._default[0]
+        held = vars(instance)[self._name]
+        return held.dense() if isinstance(held, SandwichBlocks) else held
+
+    def __set__(self, instance: Any, value: np.ndarray | SandwichBlocks | None) -> None:
+        vars(instance)[self._name] = value
+
+
+def by_blocks(*default: None) -> Any:
+    """Such a field, for its user an array."""
+    return DenseOnDemand(*default)
 
 
 def block_qr(matrix: BlockRows, experiment: np.ndarray) -> BlockQR:

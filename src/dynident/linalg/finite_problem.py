@@ -102,7 +102,7 @@ class Evaluation:
 
     @property
     def squares(self) -> float:
-        """The cost without logarithms: what tells how large residuals are."""
+        """The residual sum of squares, weighted: the cost without logarithms, what tells how large residuals are."""
         return self.cost - self.log_std
 
 

@@ -80,6 +80,12 @@ def independent_columns(unit: np.ndarray, order: Iterable[int], tolerance: float
     return kept
 
 
+def pseudo_inverse(jacobian: np.ndarray) -> np.ndarray:
+    """(columns, rows) how unknowns follow the rows; zero along directions that nothing determines, whatever the units."""
+    lengths = column_lengths(jacobian)
+    return truncated_svd(jacobian / lengths).pseudo_inverse() / lengths[:, None]
+
+
 def pseudo_inverse_of_independent(matrix: np.ndarray) -> np.ndarray:
     """(columns, rows) of columns that were chosen to be independent: nothing is left out but what is null to rounding."""
     lengths = column_lengths(matrix)

@@ -1,4 +1,4 @@
-"""Smoother QR: the backward sweep along time where the model may err (square-root smoother): links are missed at a price.
+"""Smoother QR: a fixed-interval square-root smoother, the backward sweep where the model may err: links are missed at a price.
 
 `smoother_qr.c` says how it is done; its twin `smoother_qr_interpreted.py` serves where there is no compiler, and as its check.
 """

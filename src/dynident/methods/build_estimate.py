@@ -32,7 +32,7 @@ from dynident.statistics.covariance import Covariance, covariance_from
 from dynident.statistics.distributions import f_quantile, normal_quantile
 from dynident.statistics.quantisation import Quantiser, quantisers_of
 from dynident.statistics.residual_statistics import robust_std
-from dynident.statistics.residual_tests import CONFIDENCE, FEWEST_SAMPLES, noise_level, outliers
+from dynident.statistics.residual_tests import CONFIDENCE, FEWEST_SAMPLES, MOST_OUTLIERS, noise_level, outliers
 from dynident.statistics.uncertainty import Uncertainty
 from dynident.status import Status, fit_status
 from dynident.tolerances import (
@@ -267,15 +267,16 @@ def direct_notes(problem: Problem, finite: SimulatedProblem, at: ResidualJacobia
     notes += [f"{name} is practically unidentifiable (unbounded interval): these data hardly determine it."
               for name in uncertainty.practically_unidentifiable]
     measured = at.rows.output >= 0
+    far = outliers(at.residuals[measured], "the residuals", 1.0)
     if not noise_std and not problem.has_noise_formulas:
         seen = at.residuals[measured]
         squares = float(seen @ seen) if finite.loss == "squared" else seen.size * robust_std(seen) ** 2
-        test = noise_level(squares, seen.size - at.values.size + fixed)
+        few = not far.passed and far.value <= MOST_OUTLIERS * seen.size
+        test = noise_level(squares, seen.size - at.values.size + fixed, outlying=few)
         if not test.passed:
             notes.append(as_sentence(test.sentence))
     if uncertainty.default_kind == "corrected":
-        notes.append(f"The residuals are autocorrelated ({uncertainty.reason}): the corrected intervals are printed.")
-    far = outliers(at.residuals[measured], "the residuals", 1.0)
+        notes.append(f"The residuals are autocorrelated ({uncertainty.reason}): printed intervals are corrected for it.")
     if not far.passed:
         weighed = (f"{far.value:.0f} of {np.sum(measured)} residuals lie beyond 4 standard deviations; "
                    f"the {finite.loss} loss gives them little weight")

@@ -119,7 +119,7 @@ def check_supports(problem: Problem, name: str, takes: Capabilities, fits: bool 
         raise ProblemError(problem.too_few_values)
 
 
-CONDITIONS: Mapping[str, Any] = dict.fromkeys(  # what whoever simulates from a first state takes
+CONDITIONS: Mapping[str, Any] = dict.fromkeys(  # what whoever simulates from an initial state takes
     ("experiment_constants", "initial_formulas", "log_normal_noise", "priors_on_logarithms", "repeated_times"), Support.YES)
 
 

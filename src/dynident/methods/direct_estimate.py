@@ -25,8 +25,13 @@ def fit(method: Transcription, problem: Problem, report: Callable[..., object]) 
 
 
 def noted_estimate(setup: DirectSetup, state: OuterState) -> Estimate:
-    """With what there is to say about the integrator."""
-    estimate = direct_estimate(setup, state)
+    """With what there is to say about the integrator; an interrupt now stops nothing that is solved, a second one does."""
+    try:
+        estimate = direct_estimate(setup, state)
+    except KeyboardInterrupt:
+        if (ended := state.ended(Status.of(StatusCode.INTERRUPTED), True)) is None:
+            raise
+        estimate = direct_estimate(setup, ended)
     return replace(estimate, notes=(*estimate.notes, state.note)) if state.note else estimate
 
 

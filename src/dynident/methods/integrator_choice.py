@@ -167,5 +167,7 @@ def check_integrator_at(finite: Any, point: Variables, level: float) -> Integrat
         change, size = weighted_change(finite, other, point, linked=True)
     except SimulationDiverged as bad:
         return IntegratorCheck(note=f"The integrator could not be checked by another one: {bad}." * (not explicit))
+    if change == 0:
+        return IntegratorCheck()  # of outputs that are exactly zero, too
     seen = max(INTEGRATION_TOLERANCE * level, 10 * RADAU5.relative_tolerance * size)  # its own error is no difference
     return IntegratorCheck(change / seen, change / size if size > 0 and not explicit else 0.0)

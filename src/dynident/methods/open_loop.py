@@ -6,7 +6,7 @@ those of segments that do not meet. Belief needs those of one simulation per rec
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +23,8 @@ from dynident.tolerances import LINEAR_ROUNDING
 from dynident.transcription.initial_guess import start_values
 from dynident.transcription.simulators import Simulator, declared_names, simulator_for
 
-SEED, DIRECTIONS = 0, 2  # of the lines along which a model is asked whether it is linear
+ROUNDINGS = 16  # of a measured value, in what is computed as measured minus (measured minus simulated) at three points
+SEED, PLACES = 0, 12  # of the lines along which a model is asked whether it is linear, and how many beside the start
 
 Residuals = Sequence[Mapping[str, np.ndarray]]  # per experiment: measured - model by output
 
@@ -76,32 +77,71 @@ def estimate_residuals(estimate: Estimate) -> Residuals:
 
 def linear_in_unknowns(problem: Problem) -> bool:
     """Whether the simulation is, to rounding, linear in all unknowns together: then least squares has one minimum."""
-    rng = np.random.default_rng(SEED)
-    return all(second_difference_vanishes(problem, problem.names, rng) for _ in range(DIRECTIONS))
+    return linear_in(problem, problem.names)
 
 
-def second_difference_vanishes(problem: Problem, names: Sequence[str], rng: np.random.Generator) -> bool:
-    """Whether outputs are straight along a line from the start that is random in these unknowns: so they are in no other case.
+def linear_in(problem: Problem, names: Sequence[str]) -> bool:
+    """Whether outputs are straight along lines that are random in these unknowns: so they are in no other case.
 
-    False where a point of the line cannot be simulated.
+    Lines begin at the start and at places around it in all unknowns, since at one place, a peak beside the record, say, a
+    curve may not move at all. False where no line can be simulated.
     """
+    rng = np.random.default_rng(SEED)
     moves = np.array([name in names for name in problem.names])
-    runs = [open_loop_residuals(problem, dict(zip(problem.names, (float(v) for v in x), strict=True)))
-            for x in _along(problem, moves * rng.uniform(0.5, 1.0, moves.size))]
-    if any(run is None for run in runs):
+    straight = [_straight(problem, _along(problem, place, moves * rng.uniform(0.5, 1.0, moves.size)))
+                for place in _places(problem, rng)]
+    asked = [each for each in straight if each is not None]
+    return bool(asked) and all(asked) and all(_acts(problem, k) for k in np.flatnonzero(moves).tolist())
+
+
+def _acts(problem: Problem, k: int) -> bool:
+    """Whether an unknown alone moves an output at the start or at a place around it: else nobody knows whether it is linear."""
+    rng = np.random.default_rng(SEED)
+    return any(_moved(problem, _along(problem, place, np.arange(place.size) == k)[:2]) for place in _places(problem, rng))
+
+
+def _moved(problem: Problem, ends: Sequence[np.ndarray]) -> bool:
+    one, other = (open_loop_residuals(problem, dict(zip(problem.names, (float(v) for v in x), strict=True))) for x in ends)
+    if one is None or other is None:
         return False
+    return any(np.nanmax(np.abs(one[e][name] - other[e][name]), initial=0.0) > _rounding(np.asarray(y))
+               for e, experiment in enumerate(problem.experiments) for name, y in experiment.outputs.items())
+
+
+def _rounding(y: np.ndarray) -> float:
+    return float(ROUNDINGS * np.finfo(float).eps * np.nanmax(np.abs(np.asarray(y, float)), initial=0.0))
+
+
+def _straight(problem: Problem, line: Sequence[np.ndarray]) -> bool | None:
+    """Whether the second difference of all outputs vanishes; None where a point cannot be simulated, or nothing can be seen."""
+    runs = [open_loop_residuals(problem, dict(zip(problem.names, (float(v) for v in x), strict=True))) for x in line]
+    if any(run is None for run in runs):
+        return None
+    seen = None
     for e, experiment in enumerate(problem.experiments):
         for name, y in experiment.outputs.items():
             simulated = np.array([np.asarray(y, float) - run[e][name] for run in runs if run is not None])
             size = np.nanmax(np.abs(simulated), initial=0.0)
-            if np.nanmax(np.abs(simulated[0] - 2 * simulated[1] + simulated[2]), initial=0.0) > LINEAR_ROUNDING * size:
+            rounding = _rounding(np.asarray(y))
+            bent = np.nanmax(np.abs(simulated[0] - 2 * simulated[1] + simulated[2]), initial=0.0)
+            if bent > max(LINEAR_ROUNDING * size, rounding):
                 return False
-    return True
+            seen = True if size > rounding else seen
+    return seen
 
 
-def _along(problem: Problem, shares: np.ndarray) -> list[np.ndarray]:
-    """Three points on a line from the start, evenly spaced, within the bounds; by shares of each unknown's size."""
+def _places(problem: Problem, rng: np.random.Generator) -> Iterator[np.ndarray]:
+    """The start, and places up to two decades around it in each unknown, within the bounds."""
     at = start_values(problem)
+    yield at
+    size = np.array([abs(x) or u.scale or 1.0 for x, u in zip(at, problem.unknowns, strict=True)])
+    lower, upper = np.array([u.lower for u in problem.unknowns], float), np.array([u.upper for u in problem.unknowns], float)
+    for _ in range(PLACES):
+        yield np.clip(np.where(at < 0, -1.0, 1.0) * size * 10 ** rng.uniform(-2, 2, at.size), lower, upper)
+
+
+def _along(problem: Problem, at: np.ndarray, shares: np.ndarray) -> list[np.ndarray]:
+    """Three points on a line from a place, evenly spaced, within the bounds; by shares of each unknown's size."""
     scale = np.array([abs(x) or u.scale or 1.0 for x, u in zip(at, problem.unknowns, strict=True)])
     lower, upper = np.array([u.lower for u in problem.unknowns], float), np.array([u.upper for u in problem.unknowns], float)
     above, below = np.minimum(scale, (upper - at) / 2), np.minimum(scale, (at - lower) / 2)

@@ -40,6 +40,8 @@ def integration_error(finite: SimulatedProblem, finer: SimulatedProblem, point: 
 
 
 def _against_harmless(change: float, size: float, level: float) -> IntegrationError:
+    if change == 0:
+        return IntegrationError(0.0, 0.0)  # of outputs that are exactly zero, too
     with np.errstate(over="ignore", invalid="ignore"):
         length = change / max(INTEGRATION_TOLERANCE * level, INTEGRATION_EXACT * size)
     return IntegrationError(float(length) if np.isfinite(length) else np.inf, change)

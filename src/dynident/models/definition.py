@@ -380,5 +380,5 @@ def unknown_units(written: ModelDefinition) -> list[str]:
 
 
 def column_vector(items: Iterable[Any]) -> casadi.SX:
-    listed_items = list(items)
-    return casadi.vertcat(*(casadi.SX(item) for item in listed_items)) if listed_items else casadi.SX(0, 1)
+    listed_items = [item if isinstance(item, casadi.SX) else casadi.SX(item) for item in items]  # copies take long
+    return casadi.vertcat(*listed_items) if listed_items else casadi.SX(0, 1)

@@ -53,7 +53,7 @@ class SimulatorModel:
 
     A program behind a socket, a package of its own, a `solve_ivp` that cannot be traced. Derivatives come from differences with
     steps above the simulator's own noise, or from `jacobian`, once differences have confirmed it. Fitted by `least_squares`
-    (what `automatic` takes); it has no states: first states are parameters. See the manual, howto/simulators.
+    (what `automatic` takes); it has no states: initial states are parameters. See the manual, howto/simulators.
 
     Parameters
     ----------

@@ -11,12 +11,13 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from pathlib import Path
-from typing import Any
-
-from pebble import ProcessExpired, ProcessPool
+from typing import TYPE_CHECKING, Any
 
 from dynident._util.operating_system import available_cores, ignore_interrupts
 from dynident.errors import DynidentError, ProblemError
+
+if TYPE_CHECKING:
+    from pebble import ProcessPool  # elsewhere where it is used, because most fits start no process
 
 MAX_BROKEN_POOLS = 3  # in a row, without a single task done: then it is no accident
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # one each: the workers fill the cores
@@ -121,6 +122,8 @@ class PoolExecutor(Executor):
                                  '`if __name__ == "__main__":`, since each worker reads the script again; else the '
                                  "machine may be out of memory.")
         if self._pool is None:
+            from pebble import ProcessPool
+
             self._temporary = Path(tempfile.mkdtemp(prefix="dynident-workers-"))
             self._pool = ProcessPool(self.workers, context=multiprocessing.get_context("spawn"), initializer=_initialize_worker,
                                      initargs=(str(self._temporary),))
@@ -154,6 +157,8 @@ class WorkerLost(DynidentError):
 
 def is_lost(error: BaseException) -> bool:
     """Whether the worker is gone, by no fault that the task itself could report."""
+    from pebble import ProcessExpired
+
     return isinstance(error, (ProcessExpired, BrokenExecutor, CancelledError)) or type(error).__name__ == TRIED_BEFORE
 
 
@@ -169,6 +174,8 @@ def is_transient(error: BaseException) -> bool:
 
 def describe(error: BaseException, attempts: int, limit: float | None = None) -> str:
     """Why it failed, as a sentence for a table."""
+    from pebble import ProcessExpired
+
     times = f" in {attempts} attempts" if attempts > 1 else ""
     if isinstance(error, ProcessExpired):
         code = error.exitcode

@@ -8,6 +8,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from dynident.problem.experiment import Experiment
+
 
 @dataclass(frozen=True)
 class NominalValue:
@@ -60,6 +62,15 @@ class FormulaModel(Protocol):
 
     def with_formulas(self, outputs: Mapping[str, str], parameters: Sequence[str]) -> Model:
         """The same model with more outputs, and parameters that need not occur in any equation."""
+        ...
+
+
+@runtime_checkable
+class RenamingModel(Protocol):
+    """A model whose signals have other names that people know."""
+
+    def renamed(self, experiment: Experiment) -> Experiment:
+        """The record by the names of the model."""
         ...
 
 

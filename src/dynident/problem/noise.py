@@ -1,6 +1,6 @@
 """Noise and loss: what is assumed about the error of a measured signal, and how much a large residual counts.
 
-The losses beside least squares are those of robust M-estimators (Huber), solved as reweighted least squares.
+The losses beside least squares are those of robust M-estimators (Huber), solved as iteratively reweighted least squares.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def _thin(record: Experiment, every: Any) -> Experiment:
 
 
 def _thinned(record: Experiment, names: Sequence[str], every: int) -> Experiment:
-    """Every so-manieth sample that is there; rows that then hold nothing go, where the model needs none of them."""
+    """Every n-th sample that is there; rows that then hold nothing go, where the model needs none of them."""
     outputs = dict(record.outputs)
     for name in names:
         kept = np.flatnonzero(np.isfinite(outputs[name]))[::every]

@@ -67,7 +67,7 @@ def crop(begin: float | None = None, end: float | None = None) -> PreparationSte
 
 @_returns_a_step
 def thin(every: int) -> PreparationStep:
-    """Keep every so-manieth measured sample; inputs stay as they are.
+    """Keep every n-th measured sample; inputs stay as they are.
 
     See the manual, howto/prepare.
 

@@ -17,7 +17,7 @@ from dynident._util.contracts import meets
 from dynident.errors import ProblemError
 from dynident.problem.experiment import Experiment
 from dynident.problem.formulas import NoiseOutputs, with_formulas
-from dynident.problem.model import FormulaModel, Model
+from dynident.problem.model import FormulaModel, Model, RenamingModel
 from dynident.problem.noise import Bounded, Gaussian, LogNormal, Noise, formula_of, is_weighed_by_model, stated_bound
 from dynident.problem.parameter import InitialState, Parameter, Prior, is_number
 from dynident.problem.problem_checks import (
@@ -73,7 +73,7 @@ class Problem:
 
     Parameters
     ----------
-    model : EquationModel or FmuModel
+    model : EquationModel, FmuModel, RobotModel or SimulatorModel
         With inputs and outputs that the records hold.
     experiments : sequence of Experiment
         The records; they are fitted together.
@@ -131,6 +131,8 @@ class Problem:
         if faults:
             raise ProblemError(faults)
         experiments = _named(experiments)
+        if isinstance(self.model, RenamingModel):
+            experiments = tuple(map(self.model.renamed, experiments))
         declared = [p.name for p in parameters if isinstance(p, Parameter)]
         model, noise_outputs = with_formulas(self.model, experiments, declared, faults)
         parameters = tuple(_completed(model, p) for p in parameters)
@@ -349,7 +351,7 @@ def _bind(model: Model, experiments: tuple[Experiment, ...], parameters: tuple[P
 
 
 def _known_values(model: Model, experiment: Experiment) -> ParameterMapping:
-    """Numbers that model and experiment state: nominal values, constants, first states; nan, and no unknown, elsewhere."""
+    """Numbers that model and experiment state: nominal values, constants, initial states; nan, and no unknown, elsewhere."""
     parameters = {name: value.start for name, value in model.nominal_values.items()} | dict(experiment.constants)
     initial = {name: value for name, value in experiment.initial.items() if not isinstance(value, str)}
     return ParameterMapping(np.array([parameters.get(name, np.nan) for name in model.parameters], float),

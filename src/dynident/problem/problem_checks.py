@@ -18,6 +18,7 @@ from dynident.problem.experiment import Experiment
 from dynident.problem.model import FormulaModel, Model
 from dynident.problem.noise import Bounded, Gaussian, formula_of
 from dynident.problem.parameter import InitialState, Parameter
+from dynident.tolerances import LARGEST_SIGNAL, SMALLEST_SIGNAL
 from dynident.units import conversion
 
 MOST_LISTED = 30  # names in one error
@@ -60,7 +61,7 @@ def experiment_faults(model: Model, experiments: tuple[Experiment, ...]) -> list
         if _not_plain(model) and np.any(repeated := np.diff(e.time) == 0):
             faults.append(f"{e.label}: time repeats at sample {int(np.argmax(repeated)) + 1}, which models with modes, with "
                           "dead times and in discrete time do not take; give each repeat as an experiment of its own.")
-    faults += unit_faults(experiments, model)
+    faults += unit_faults(experiments, model) + _size_faults(experiments)
     if not any(np.any(np.isfinite(y)) for e in experiments for y in e.outputs.values()):
         faults.append("no experiment holds a single measured value; name the measured signals under `outputs`.")
     for name in model.outputs:
@@ -69,6 +70,20 @@ def experiment_faults(model: Model, experiments: tuple[Experiment, ...]) -> list
             other = "Gaussian" if Gaussian in kinds else "LogNormal"
             faults.append(f"the errors of '{name}' are {other} in one experiment and Bounded in another; "
                           "say one of them in all.")
+    return faults
+
+
+def _size_faults(experiments: tuple[Experiment, ...]) -> list[str]:
+    """Signals whose sums of squares no floating point number holds; small ones may be so beside a standard deviation."""
+    faults = []
+    for name in dict.fromkeys(name for e in experiments for name in e.outputs):
+        sizes = {e: float(np.nanmax(np.abs(y), initial=0.0, where=np.isfinite(y)))
+                 for e in experiments if (y := np.asarray(e.outputs.get(name, ()), float)).size}
+        given = any(getattr(e.noise.get(name), "std", None) is not None for e in sizes)
+        largest = max(sizes, key=lambda e: sizes[e])
+        if sizes[largest] > LARGEST_SIGNAL or (0 < sizes[largest] < SMALLEST_SIGNAL and not given):
+            faults.append(f"{largest.label}: '{name}' is {sizes[largest]:.1e} at its largest, whose square cannot be computed "
+                          "with; state it in another unit, so that its values lie nearer to 1.")
     return faults
 
 

@@ -1,9 +1,10 @@
 """Globalisation: how far along a direction, so that a step helps from far away too?
 
-`TrustRegion` judges by the cost: a step that gains less than the linearised problem promises is damped more (Levenberg,
-Marquardt; Nielsen's rule). `NaturalMonotonicity` judges by the step that would follow, computed with the derivatives
-already at hand, which must be shorter (Bock; Deuflhard). It compares like with like, steps in the unknowns, so that neither
-a penalty for open matching conditions nor the weights of the residuals need tuning (no merit function).
+`TrustRegion` judges by the cost: the gain ratio, actual to predicted reduction, sets the damping of the next step (Levenberg,
+Marquardt; Nielsen's rule). `NaturalMonotonicity` judges by the natural level function: the step that would follow, computed
+with the derivatives already at hand, must be shorter (Bock; Deuflhard). It compares like with like, steps in the unknowns (it
+is affine invariant), so that neither a penalty for open matching conditions nor the weights of the residuals need tuning (no
+merit function).
 """
 
 from __future__ import annotations

@@ -15,7 +15,16 @@ import numpy as np
 from dynident.estimate.estimate import Estimate, Validation
 from dynident.io.problem_file.read import ProblemFile, problem_from_text
 from dynident.problem.problem import given_std
-from dynident.report.result_table import convergence, extent, fits, interval_heading, method_name, noise_levels, result_rows
+from dynident.report.result_table import (
+    convergence,
+    extent,
+    fits,
+    interval_heading,
+    interval_meaning,
+    method_name,
+    noise_levels,
+    result_rows,
+)
 from dynident.report.terminal import effort
 from dynident.solvers.solver_result import Iteration
 from dynident.statistics.residual_tests import autocorrelation, cross_correlation, residual_tests
@@ -154,7 +163,7 @@ def details(estimate: Estimate, interrupted: bool = False) -> dict[str, Any]:
     matrix = estimate.uncertainty.correlation()
     return {
         "verdict": _verdict(estimate.verdict), "rows": rows, "heading": interval_heading(estimate),
-        "meaning": estimate.uncertainty.meaning, "converged": estimate.converged, "believed": estimate.believed,
+        "meaning": interval_meaning(estimate), "converged": estimate.converged, "believed": estimate.believed,
         "interrupted": interrupted, "ended": f"{word} {sentence}".strip(), "asked": extent(estimate), "cost": estimate.cost,
         "method": method_name(estimate), "effort": effort(estimate), "notes": list(estimate.notes),
         "fit": fits(estimate), "noise": {name: str(level) for name, level in noise_levels(estimate).items()},

@@ -1,4 +1,4 @@
-"""Spectrum: how large is a signal at each frequency, in so few points that a page can draw them?"""
+"""Spectrum (periodogram): how large is a signal at each frequency, in so few points that a page can draw them?"""
 
 from __future__ import annotations
 

@@ -233,10 +233,10 @@ def _experiment_lines(path: Path, guess: Guess, match: Match, initial: Mapping[s
     if said.time_unit != "s":
         lines.append(f"units = {{ time = {as_toml(said.time_unit)} }}  # the model's rates are per {said.time_unit}")
     if initial:
-        lines.append(f"initial = {as_toml(dict(initial))}  # known first states; leave out those that are to be found")
+        lines.append(f"initial = {as_toml(dict(initial))}  # known initial states; leave out those that are to be found")
     else:
         example = {state: float(value) for state, value in said.initial.items()}
-        lines.append(f"# initial = {as_toml(example)}  # first states that are known; the others are found")
+        lines.append(f"# initial = {as_toml(example)}  # initial states that are known; the others are found")
     return lines
 
 

@@ -199,11 +199,13 @@ def _writing(content: list[tuple[int, str]], expected: set[str], separator: str 
     """
     writings = [(s, d) for s, d in _WRITINGS if separator in (None, s) and decimal in (None, d)]
     scores = {}
+    words = {(name.split() or [""])[0] for name in expected}  # blanks within a name may be others in the file
+    titles = [line for _, line in content if '"' in line or any(word in line for word in words)]  # quotes may hide one
     for order, (sep, dec) in enumerate(writings or [(separator or ",", decimal or ".")]):
         rows = [split_line(line, sep) for _, line in content]
         widths = Counter(len(row) for row in rows if _numeric(row, dec)[0])
         width, count = widths.most_common(1)[0] if widths else (len(rows[0]), 0)
-        named = max(len(expected & _names_in(line, sep)) for _, line in content)
+        named = max((len(expected & _names_in(line, sep)) for line in titles), default=0)
         agrees = count > 0 and abs(len(header_fields(content[0][1], sep)) - width) <= (rows[0][-1] == "")
         scores[sep, dec, width] = (named, count, agrees, width > 1, -order if count else width)
     return max(scores, key=lambda writing: scores[writing])

@@ -179,7 +179,7 @@ SHAPES: Mapping[type, Mapping[str, str]] = {  # n: unknowns; *: any number
 def _shape_faults(uncertainty: Uncertainty, count: int) -> list[str]:
     faults = []
     for name, letters in SHAPES.get(type(uncertainty), {}).items():
-        value = vars(uncertainty)[name]
+        value = getattr(uncertainty, name)
         if value is None:
             continue
         found, wanted = np.shape(value), tuple({"n": count, "2": 2}.get(letter) for letter in letters)

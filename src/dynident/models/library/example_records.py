@@ -20,7 +20,7 @@ OFF_TYPICAL = (1.2, 0.85, 1.1, 0.9)  # times the typical value, one after the ot
 
 @dataclass(frozen=True)
 class ExampleExperiment:
-    """Time, inputs as text in t, known first states and noise of an example record; `fixed` are values that it cannot tell."""
+    """Time, inputs as text in t, known initial states and noise of an example record; `fixed`: values that it cannot tell."""
 
     duration: float  # in the model's unit of time
     samples: int
