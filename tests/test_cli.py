@@ -110,7 +110,8 @@ def test_fit_leaves_by_its_verdict(folder, capsys):
 def test_strict_turns_amber_into_3(folder, monkeypatch):
     from dynident.statistics.verdict import Grade, Verdict
 
-    monkeypatch.setattr("dynident.verbs.judge.pool_verdicts", lambda *parts: Verdict(Grade.SMALL_REMAINDER, "Somewhat."))
+    somewhat = Verdict(Grade.SMALL_REMAINDER, "Somewhat.")
+    monkeypatch.setattr("dynident.verbs.judged_signals.pool_verdicts", lambda *parts: somewhat)
     assert run("fit", "problem.toml", "--out", "results") == 0
     assert run("fit", "problem.toml", "--out", "results", "--strict") == 3
 

@@ -19,6 +19,7 @@ from dynident.automatic.starts import round_starts
 from dynident.automatic.state import AutomaticSetup, AutomaticState, StopReason
 from dynident.automatic.stopping import believe_best
 from dynident.kalman.prediction_error import run as prediction_run
+from dynident.statistics.verdict import Cause, Grade
 from problems import MACHINES
 
 ALL = ("plain", "smooth", "climb", "rounds")
@@ -235,6 +236,15 @@ def test_noise_in_the_model_is_found_out_where_nobody_says_it():
     assert found.notes[0].startswith("Criterion: prediction error, because the residuals of output error are not white")
     assert found.process_noise["v"] == pytest.approx(0.3, rel=0.25)
     assert found.believed is None and "Only another record" in found.belief_reason
+    verdict = found.verdict
+    assert (verdict.grade, verdict.cause, verdict.colour) == (Grade.SLOW_REMAINDER, Cause.NOISE_GUESSED, "amber")
+    assert 'state it (process_noise={"v": Gaussian()} of the problem)' in verdict.sentence
+
+
+def test_noise_that_was_stated_may_be_green():
+    """The way out that the sentence above names is true."""
+    stated = disturbed_oscillator(0).replace(process_noise={"v": di.Gaussian()})
+    assert di.identify(stated, progress=False).verdict.colour == "green"
 
 
 def test_a_record_that_is_too_long_to_find_out_is_told_so(monkeypatch):

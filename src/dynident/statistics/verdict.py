@@ -33,6 +33,7 @@ class Cause(StrEnum):
     NOISE_TOO_SMALL = "noise given too small"
     NOISE_TOO_LARGE = "noise given too large"
     SLOW_NOISE = "slow noise"
+    NOISE_GUESSED = "noise that nobody stated"
     OUTLIERS = "outliers"
     FEW_DATA = "data too few"
     STANDS_STILL = "signal stands still"

@@ -343,7 +343,8 @@ def grade_validation(fit: SignalFit, known: NoiseOfFit) -> Judged:
     if s.rms <= QUANTISATION_SHARE * s.quantisation:
         return Grade.NOISE, Cause.RESOLUTION
     if s.rms <= VALIDATION_SAME * noise:
-        return (Grade.SLOW_REMAINDER, Cause.SLOW_NOISE) if known.grade is Grade.SLOW_REMAINDER else (Grade.NOISE, Cause.NONE)
+        slow = known.grade is Grade.SLOW_REMAINDER and known.cause is not Cause.NOISE_GUESSED  # a new record confirms a guess
+        return (Grade.SLOW_REMAINDER, Cause.SLOW_NOISE) if slow else (Grade.NOISE, Cause.NONE)
     share = validation_share(fit, noise)
     worse = Cause.NOT_CARRIED_OVER if known.grade in NOISE_GRADES or s.rms > 3 * known.rms else Cause.STRUCTURE_OR_MINIMUM
     if share > ROUGH_REMAINDER or s.rms > NAIVE_SHARE * s.line_rms:
