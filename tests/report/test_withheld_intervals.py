@@ -1,5 +1,7 @@
 """Claims: where the verdict withholds intervals, no sentence speaks of what they promise, and none is printed elsewhere."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -55,3 +57,16 @@ def test_few_samples_that_stick_out_are_a_reason_for_a_large_chi_square():
                            "single_shooting", progress=False)
     (note,) = (note for note in estimate.notes if "chi-square" in note)
     assert note.endswith("the model is wrong, or single samples stick out.")
+
+
+def test_the_notebook_marks_a_bad_verdict_by_a_sign_and_promises_no_interval(wrong):
+    shown = wrong._repr_html_()
+    assert "[!] C</strong>" in shown and "Intervals are withheld" in shown and "In repeated experiments" not in shown
+    other = wrong.validate(wrong.problem.experiments[0].with_name("other"))
+    assert f"<b>other</b>, not fitted: {other.verdict.sentence}" in replace(wrong, validations=(other,))._repr_html_()
+
+
+def test_the_notebook_sets_no_alarm_over_a_good_verdict():
+    record = di.Experiment(TIME, outputs={"x": np.exp(-TIME) + np.random.default_rng(1).normal(0, 0.02, 200)})
+    decay = di.Problem(di.EquationModel(states={"x": "-k*x"}), [record], [di.Parameter("k", 1.5)])
+    assert "[!]" not in di.identify(decay, "single_shooting", progress=False)._repr_html_()

@@ -28,6 +28,7 @@ from dynident.report.result_table import (
     fits,
     format_number,
     interval_heading,
+    interval_meaning,
     method_name,
     noise_levels,
     percent,
@@ -164,7 +165,11 @@ def _asked(estimates: Mapping[str, Estimate]) -> str:
 # Styles stand inline and take the notebook's own colours, since a cell must not restyle the page around it.
 FRAGMENT = """
 <div style="font-family: system-ui, sans-serif; line-height: 1.45; max-width: 52rem">
-<p style="margin: 0.2em 0"><strong style="{{ badge }}">{{ verdict.grade }}</strong> {{ verdict.sentence }}</p>
+{% for verdict, record in verdicts %}
+<p style="margin: 0.2em 0"><strong style="{{ badge }}; background: {{ colours[verdict.colour] }}">
+{%- if verdict.colour in alarming %}[!] {% endif %}{{ verdict.grade }}</strong>
+{% if record %}<b>{{ record }}</b>, not fitted: {% endif %}{{ verdict.sentence }}</p>
+{% endfor %}
 {% if converged %}
 <p style="margin: 0.2em 0; opacity: 0.8">{{ word }} {{ sentence }}</p>
 {% else %}
@@ -200,6 +205,8 @@ BADGE = "color: #fff; padding: 0.1em 0.5em; border-radius: 4px"
 
 BADGE_COLOURS = {"green": "#00694f", "amber": "#7d5200", "orange": "#a84300", "red": "#a3150c", "grey": "#586269"}
 
+ALARMING = ("orange", "red")  # marked by a sign, too: a notebook may be read without colours, or aloud
+
 DIGITS = "white-space: pre; font-family: ui-monospace, monospace"
 
 
@@ -210,10 +217,11 @@ def estimate_fragment(estimate: Estimate) -> str:
     facts = [f"fit of {output}: {percent(fit)}" for output, fit in fits(estimate).items()]
     facts += [f"noise of {output}: {level}" for output, level in noise_levels(estimate).items()]
     facts += [f"noise {place}: {level}" for place, level in disturbance_levels(estimate).items()]
+    validated = [(v.verdict, v.experiment) for v in estimate.validations if v.verdict is not None]
     return str(filled(
-        FRAGMENT, converged=estimate.converged, word=word, sentence=sentence, facts=facts, verdict=estimate.verdict,
-        badge=f"{BADGE}; background: {BADGE_COLOURS[estimate.verdict.colour]}", notes=estimate.notes,
-        asked=f"{method_name(estimate)}: {extent(estimate)}", meaning=estimate.uncertainty.meaning,
+        FRAGMENT, converged=estimate.converged, word=word, sentence=sentence, facts=facts, notes=estimate.notes,
+        verdicts=[(estimate.verdict, ""), *validated], badge=BADGE, colours=BADGE_COLOURS, alarming=ALARMING,
+        asked=f"{method_name(estimate)}: {extent(estimate)}", meaning=interval_meaning(estimate),
         headings=["name", "value", interval_heading(estimate), "unit", "remark"], cell=CELL, digits=DIGITS,
         rows=list(zip(rows, aligned([row.value for row in rows]), strict=True))))
 
