@@ -167,6 +167,7 @@ SIMULATED_TO_INNOVATIONS = 3.0  # the error of a simulation; below it a black bo
 LINEAR_TO_INNOVATIONS = 1.15  # times the innovations; right models whose noise is in them: 1.9 and more, wrong ones 0.85
 LINEAR_AS_GOOD = 1.1  # times the model's error; a linear black box of the same order that leaves no more is as good ...
 SMALL_REMAINDER_LINEAR = 0.04  # of the signal; ... and a remainder that follows input or motion is small below this only
+BY_INPUT_LOG10_P = -6.0  # of the F test on residuals in the order of an input; below it they are no noise, white as they are
 FOLLOWS_SHARE = 0.1  # of the whitened residuals' square: what input and motion explain of a remainder that they cause
 LINEAR_BETTER = 0.7  # of the model's error; a linear black box of the same order that leaves less shows what the model misses
 OUTLIER_KURTOSIS = 3.0  # excess; 2 % of outliers of ten std give 11 and more, normal noise 1.1 at the most

@@ -82,3 +82,31 @@ def test_the_worst_of_two_outputs_decides():
     found = believe(both, [{"x": noise(), "y": noise(0.3, 0.97)}])
     assert found.level is BeliefLevel.NONE
     assert found.reason.startswith("y:")
+
+
+def driven(residuals, u, std=None):
+    model = di.EquationModel(states={"x": "-k*x + u"}, inputs=["u"], parameters=["k"])
+    run = di.Experiment(TIME, {"u": u}, {"x": SIGNAL}, noise={"x": di.Gaussian(std)})
+    return believe(di.Problem(model, [run], [di.Parameter("k", 1.0)]), [{"x": residuals}])
+
+
+@pytest.mark.parametrize("delay", [0, 1])
+@pytest.mark.parametrize("std", [None, 0.0115])
+def test_a_bent_function_of_an_input_is_no_noise_however_white_it_is(delay, std):
+    """Of an input that is white itself; in the order of time nothing shows, in the order of the input all of it."""
+    u = np.random.default_rng(5).uniform(-1, 1, TIME.size)
+    bend = 0.02 * (np.roll(u, delay) ** 2 - 1 / 3)
+    found = driven(noise() + bend, u, std)
+    assert found.level is BeliefLevel.SMALL
+    assert "is white in the order of time" in found.reason
+    assert "a bent function of u" in found.reason
+    assert driven(noise() + 0.5 * bend / 0.02, u).level is BeliefLevel.NONE  # as large as a tenth of the signal
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_noise_that_a_controller_feeds_back_is_noise(seed):
+    """The input of a sample then holds the noise of that sample, and limits bend it."""
+    measured = noise(seed=seed)
+    steps = np.repeat(np.random.default_rng(seed).uniform(-1, 1, 41), 10)[:TIME.size]
+    for u in (-3 * measured, np.clip(-3 * measured, -0.04, 0.04), steps - 3 * measured, steps, np.sign(steps)):
+        assert driven(measured, u).level is BeliefLevel.NOISE

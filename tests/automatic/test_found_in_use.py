@@ -279,3 +279,20 @@ def test_chaos_is_solved(end, samples):
     assert (estimate.smoothed is not None) == (end > 30)
     for name, truth in (("s", 10.0), ("r", 28.0), ("b", 8 / 3)):
         assert estimate.values[name] == pytest.approx(truth, rel=0.02)
+
+
+@pytest.mark.parametrize(("bend", "believed"), [(0.0, True), (0.3, False)])
+def test_a_static_nonlinearity_that_leaves_white_residuals_is_seen(bend, believed):
+    """A sensor that sees the square of a white input: believed at once, and graded A, with 18 % of the signal left over."""
+    rng, time = np.random.default_rng(0), 0.1 * np.arange(400)
+    u, x, y = rng.uniform(-1, 1, 400), 0.0, []
+    for now in u:
+        y.append(x + bend * now**2)
+        x = np.exp(-2) * x + (1 - np.exp(-2)) * now
+    model = di.EquationModel(states={"x": "r*(g*u - x)"}, outputs={"y": "x + c"}, inputs=["u"], parameters=["r", "g", "c"])
+    run = di.Experiment(time, {"u": u}, {"y": np.array(y) + 0.02 * rng.standard_normal(400)})
+    estimate = di.identify(di.Problem(model, [run], [di.Parameter("r", 5.0, lower=0), di.Parameter("g", 0.5),
+                                                     di.Parameter("c", 0.0)]), progress=False)
+    assert estimate.believed is believed
+    assert (estimate.verdict.grade == "A") is believed
+    assert ("a bent function of u" in estimate.belief_reason) is not believed

@@ -2,22 +2,25 @@
 
 White residuals, or residuals of the size that was given, are noise: nothing is left to find. A slow remainder is either slow
 noise or a small error of the model, or else a wrong minimum that happens to fit well; there the residuals alone cannot tell,
-and independent routes have to agree. The thresholds were measured on 2,400 fits with known truth.
+and independent routes have to agree. What is white in the order of time may still be a function of an input, a static
+nonlinearity: so it is looked at in the order of each input, too. The thresholds were measured on 2,400 fits with known truth.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
 
 from dynident.methods.open_loop import Residuals
+from dynident.problem.experiment import Experiment
 from dynident.problem.problem import Problem, given_std
 from dynident.statistics.residual_statistics import (
     FEW_SAMPLES,
     ResidualStatistics,
+    bent_by_input,
     chi_square_limit,
     is_white,
     residual_statistics,
@@ -51,14 +54,19 @@ class Belief:
     level: BeliefLevel
     reason: str
     contradicted: bool = False  # a std was given, and what is left over is larger
+    bent: bool = False  # white in the order of time, but a bent function of an input
 
 
 def believe(problem: Problem, residuals: Residuals, loss: str = "squared") -> Belief:
     """The belief in all series together: that in the worst of them."""
     worst = Belief(BeliefLevel.NOISE, "nothing was measured that could contradict it.")
-    for name, statistics in series_statistics(problem, residuals, loss):
+    for experiment, output, r, name in _measured_series(problem, residuals):
+        statistics = residual_statistics(r, np.asarray(experiment.outputs[output], float), np.asarray(experiment.time),
+                                         given_std(experiment, output), loss != "squared")
         unknowns = len(problem.names) * statistics.samples / max(problem.measured_values, 1)
         own = believe_series(name, statistics, unknowns)
+        if own.level is BeliefLevel.NOISE and is_white(statistics, unknowns):
+            own = _by_input(name, statistics, r, experiment) or own
         if own.level > worst.level or worst.reason.startswith("nothing was"):
             worst = own
     if problem.has_noise_formulas and worst.level < BeliefLevel.UNJUDGED:
@@ -67,15 +75,28 @@ def believe(problem: Problem, residuals: Residuals, loss: str = "squared") -> Be
     return worst
 
 
-def series_statistics(problem: Problem, residuals: Residuals, loss: str = "squared"
-                      ) -> Sequence[tuple[str, ResidualStatistics]]:
-    """Of each output in each experiment that has a measured value, by a name that a reader knows."""
+def _measured_series(problem: Problem, residuals: Residuals) -> Iterator[tuple[Experiment, str, np.ndarray, str]]:
+    """Each output in each experiment that has a measured value, with its residuals and a name that a reader knows."""
     several = len(problem.experiments) > 1
-    return [(f"{name} of {experiment.label}" if several else name,
-             residual_statistics(r, np.asarray(experiment.outputs[name], float), np.asarray(experiment.time),
-                                 given_std(experiment, name), loss != "squared"))
-            for experiment, own in zip(problem.experiments, residuals, strict=True) for name, r in own.items()
-            if np.any(np.isfinite(experiment.outputs[name]))]
+    for experiment, own in zip(problem.experiments, residuals, strict=True):
+        for output, r in own.items():
+            measured = np.isfinite(experiment.outputs[output])
+            if np.any(measured):
+                name = f"{output} of {experiment.label}" if several else output
+                yield experiment, output, np.where(measured, np.asarray(r, float), np.nan), name
+
+
+def _by_input(name: str, s: ResidualStatistics, residuals: np.ndarray, experiment: Experiment) -> Belief | None:
+    """No noise: residuals that are white in time and follow the values of an input, at the sample or held before it."""
+    if s.rms <= max(QUANTISATION_SHARE * s.quantisation, EXACT_REMAINDER * s.signal_std):
+        return None
+    key, share = bent_by_input(residuals, experiment.inputs)
+    if not key:
+        return None
+    of_signal = float(np.sqrt(share)) * s.rms / s.signal_std
+    return Belief(BeliefLevel.SMALL if of_signal <= SMALL_REMAINDER else BeliefLevel.NONE,
+                  f"{name}: what is left, rms {s.rms:.3g}, is white in the order of time, but {100 * share:.0f} % of its "
+                  f"variance is a bent function of {key}.", bent=True)
 
 
 def believe_series(name: str, s: ResidualStatistics, unknowns: float) -> Belief:

@@ -30,9 +30,9 @@ PASSES, LEAST_PASSES = 3, 400  # of the filter with derivatives: times the large
 
 
 def prediction_stage(setup: AutomaticSetup, state: AutomaticState) -> AutomaticState:
-    """With the verdict of prediction error, where the best end leaves more than noise."""
+    """With the verdict of prediction error, where the best end leaves more than noise, and no bent function of an input."""
     before, best = state, state.best
-    if best is None or best.is_noise:
+    if best is None or best.is_noise or best.belief.bent:
         return state
     if best.estimate is None:
         state = refit(setup, state, best.stage, best.begin)

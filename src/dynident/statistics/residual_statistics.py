@@ -6,18 +6,22 @@ sample order, NaN where nothing was measured. Samples are taken as evenly spaced
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import comb
 
 import numpy as np
+from scipy.special import fdtrc
 
 from dynident.statistics.autocorrelation import highest_order, levinson
 from dynident.statistics.distributions import chi_square_quantile, noncentrality_limit
 from dynident.statistics.quantisation import quantisation_step
 from dynident.tolerances import (
+    BY_INPUT_LOG10_P,
     CHI_SQUARE_CONFIDENCE,
     CHI_SQUARE_HIGHEST,
     CHI_SQUARE_LEAST,
+    FOLLOWS_SHARE,
     LAG_ONE_WHITE,
     MEMORY_WHITE,
 )
@@ -29,6 +33,8 @@ NAIVE_LAGS = 10  # of the autoregression that a model has to beat
 SAMPLES_PER_LAG = 5  # at least
 FEW_SAMPLES = 60  # with fewer an autoregression says little, and the correlation of neighbours decides
 FEWEST_FOR_WHITENESS = 20  # samples
+CORRELATED = 3.0  # standard errors of a correlation that chance does not explain
+GROUPS = 10  # of equally many samples, in the order of a signal's values
 HIDDEN_PROBABILITY = 0.05  # with which an error may leave as little as was left
 
 
@@ -110,6 +116,56 @@ def hidden_error(chi_square: float, samples: float, free: float) -> float:
     return float(np.sqrt(noncentrality_limit(chi_square * free, free, HIDDEN_PROBABILITY) / samples))
 
 
+def bent_by_input(residuals: np.ndarray, inputs: Mapping[str, np.ndarray]) -> tuple[str, float]:
+    """The input of which residuals are most clearly a bent function, and the share of their variance that this explains.
+
+    Of its value at the sample, or of that held before it; ("", 0) where no input explains much beyond chance. An input
+    that correlates with the residual of its own sample may hold the noise of that sample, as in a closed loop: there only
+    what was held counts.
+    """
+    drawn, best = draw_in_outliers(np.asarray(residuals, float)), ("", 0.0)
+    for name, u in inputs.items():
+        now, held = np.asarray(u, float), np.append(np.nan, u[:-1])
+        for signal in (held,) if correlate(drawn, now) else (now, held):
+            share, log10_p = share_by_order(drawn, signal)
+            if log10_p < BY_INPUT_LOG10_P and share >= FOLLOWS_SHARE and share > best[1]:
+                best = name, share
+    return best
+
+
+def share_by_order(residuals: np.ndarray, signal: np.ndarray) -> tuple[float, float]:
+    """What the order of a signal's values explains of residuals: the share of their variance beyond chance, and log10 of p.
+
+    Analysis of variance over groups of neighbours in that order (the classical test for lack of fit): a static nonlinearity
+    moves the means of the groups, however white the residuals are in the order of time. A straight line over the signal is
+    taken away before. (0, 0) for too few samples or values.
+    """
+    there = np.isfinite(residuals) & np.isfinite(signal)
+    count, u = int(np.sum(there)), np.asarray(signal, float)[there]
+    _, level, size = np.unique(u, return_inverse=True, return_counts=True)
+    if count < FEW_SAMPLES or size.size < 3:
+        return 0.0, 0.0
+    left = beside_a_line(np.asarray(residuals, float)[there], u)
+    begin = np.concatenate([[0], np.cumsum(size)[:-1]])  # equal values stay together
+    group = (GROUPS * begin // count)[level]
+    members = np.bincount(group, minlength=GROUPS)
+    more, total = int(np.sum(members > 0)) - 2, float(left @ left)  # beyond a line
+    if more < 1 or total == 0:
+        return 0.0, 0.0
+    between = float(np.sum(np.bincount(group, left, GROUPS) ** 2 / np.maximum(members, 1)))
+    within, free = max(total - between, np.finfo(float).tiny), count - 2 - more
+    p = float(fdtrc(more, free, between / more / (within / free)))
+    return between / total - more / (count - 2), float(np.log10(max(p, np.finfo(float).tiny)))
+
+
+def correlate(residuals: np.ndarray, signal: np.ndarray) -> bool:
+    """Whether a straight line over a signal explains residuals beyond chance."""
+    there = np.isfinite(residuals) & np.isfinite(signal)
+    r, u = residuals[there] - np.mean(residuals[there]), signal[there] - np.mean(signal[there])
+    size = float(np.sqrt((r @ r) * (u @ u)))
+    return bool(size > 0 and abs(float(r @ u)) > CORRELATED * size / np.sqrt(r.size))
+
+
 def robust_std(residuals: np.ndarray) -> float:
     """Standard deviation of normal residuals, from the median of their size: outliers do not move it."""
     return float(np.nanmedian(np.abs(residuals)) / NORMAL_MEDIAN)
@@ -185,12 +241,18 @@ def sample_autocorrelations(residuals: np.ndarray, lags: int) -> np.ndarray:
     return sums / sums[0]
 
 
+def beside_a_line(y: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """What the best straight line over x leaves of y."""
+    about, centred = y - np.mean(y), x - np.mean(x)
+    slope = float(centred @ about) / max(float(centred @ centred), np.finfo(float).tiny)
+    return np.asarray(about - slope * centred)
+
+
 def naive_rms(measured: np.ndarray, time: np.ndarray) -> tuple[float, float]:
     """What the best constant and the best straight line over time leave over (root mean square)."""
     there = np.isfinite(measured)
     y = measured[there]
     if not y.size:
         return np.nan, np.nan
-    about, centred = y - np.mean(y), time[there] - np.mean(time[there])
-    slope = float(centred @ about) / max(float(centred @ centred), np.finfo(float).tiny)
-    return float(np.sqrt(np.mean(about**2))), float(np.sqrt(np.mean((about - slope * centred) ** 2)))
+    constant, line = y - np.mean(y), beside_a_line(y, time[there])
+    return float(np.sqrt(np.mean(constant**2))), float(np.sqrt(np.mean(line**2)))

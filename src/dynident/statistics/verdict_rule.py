@@ -20,6 +20,7 @@ from dynident.statistics.model_error_model import ModelErrorTest, delayed, model
 from dynident.statistics.residual_statistics import (
     FEW_SAMPLES,
     ResidualStatistics,
+    bent_by_input,
     chi_square_limit,
     hidden_error,
     is_white,
@@ -129,6 +130,11 @@ class SignalFit:
         return model_error_test(self.residuals, before[0], self.time, before[1:], self.unknowns)
 
     @cached_property
+    def bent_share(self) -> float:
+        """Of the residuals' variance: what a bent function of an input explains, which the order of time may hide."""
+        return bent_by_input(self.residuals, {str(k): np.asarray(u, float) for k, u in enumerate(self.inputs)})[1]
+
+    @cached_property
     def linear_rms(self) -> float:
         """What a linear black box of the same order leaves; NaN where none can be fitted, as to a model without states."""
         dynamic = self.order > 0 and self.evenly_sampled
@@ -182,7 +188,8 @@ class SignalFit:
         noise = self.noise_std if chi is not None and chi > 1 else s.white_std if s.samples >= FEW_SAMPLES else 0.0
         noise = 0.0 if noise is None or not np.isfinite(noise) else noise
         if is_white(s, self.unknowns) and follows_something(self):  # it is part of what neighbours do not share
-            noise = min(noise, self.rms * float(np.sqrt(max(1 - self.earlier_error.share, 0.0))))
+            explained = max(self.earlier_error.share if follows_earlier(self) else 0.0, self.bent_share)
+            noise = min(noise, self.rms * float(np.sqrt(max(1 - explained, 0.0))))
         return float(np.sqrt(max(self.rms**2 - noise**2, 0.0)) / s.signal_std)
 
     @property
@@ -197,6 +204,11 @@ def follows_nothing(fit: SignalFit) -> bool:
 
 def follows_something(fit: SignalFit) -> bool:
     """Whether much of white residuals follows input or motion, as of coarse samples; what is far below the noise is none."""
+    return follows_earlier(fit) or fit.bent_share > 0
+
+
+def follows_earlier(fit: SignalFit) -> bool:
+    """The same of what was before each sample."""
     return fit.earlier_error.log10_p <= UNRELATED_LOG10_P and fit.earlier_error.share >= FOLLOWS_SHARE
 
 
