@@ -4,12 +4,12 @@ import importlib
 
 import numpy as np
 import pytest
-from robot_records import fourier_motion, record, torques_of, true_values
 
 import dynident as di
 from dynident.errors import NotSupported, ProblemError
 from dynident.inverse_dynamics.consistency import impossible_links, pseudo_inertia
 from dynident.inverse_dynamics.setup import motion_bandwidth, torque_record, zero_phase
+from robot_records import fourier_motion, record, torques_of, true_values
 
 TWO, SIX = di.library.two_link_urdf(), di.library.six_axis_urdf()
 

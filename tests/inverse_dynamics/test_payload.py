@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from robot_records import record, true_values
 
 import dynident as di
 from dynident.errors import NotSupported, ProblemError
 from dynident.robots.kinematic_tree import INERTIAL_PARAMETERS, move_inertial
+from robot_records import record, true_values
 
 ARM = di.RobotModel(di.library.six_axis_urdf())
 CENTRE = np.array([0.02, -0.01, 0.11])

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from robot_records import coloured, record, torques_of, true_values
 
 import dynident as di
 from dynident.cli import main
 from dynident.inverse_dynamics.setup import torque_record
 from dynident.report import html
+from robot_records import coloured, record, torques_of, true_values
 
 ARM = di.RobotModel(di.library.two_link_urdf(), offset=True, motor_inertia=True)
 UR10E = Path(__file__).parents[3] / "shared" / "data" / "ur10e"

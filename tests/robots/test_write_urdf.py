@@ -10,6 +10,7 @@ import dynident as di
 from dynident.errors import NotSupported, ProblemError
 from dynident.robots.model import RobotModel
 from dynident.robots.write_urdf import write_urdf
+from robot_records import drive_values, record, torques_of, true_values
 
 
 def changed(arm, seed=0):
@@ -80,3 +81,93 @@ def test_visuals_and_limits_stay(tmp_path):
     arm = RobotModel(text)
     written = write_urdf(arm, changed(arm), tmp_path / "arm.urdf").read_text()
     assert "<visual><box /></visual>" in written and 'effort="60.0"' in written
+
+
+def torques_along(arm, seed=2):
+    """Of the drives, friction and motors included, at ten places."""
+    q, dq, ddq = np.random.default_rng(seed).uniform(-1.5, 1.5, (3, 10, arm.dof))
+    return torques_of(arm, {name: it.start for name, it in arm.nominal_values.items()}, q, dq, ddq)
+
+
+@pytest.fixture(scope="module")
+def identified():
+    arm = RobotModel(di.library.two_link_urdf(), motor_inertia=True, friction=("coulomb", "viscous", "offset", "cubic"),
+                     gravity=(0, 0, 9.81), sign_velocity=0.02)
+    return arm, di.identify(di.Problem(arm, [record(arm, true_values(arm), noise=0.01)]), di.inverse_dynamics())
+
+
+def test_an_identified_arm_is_a_model_that_predicts_the_torques_of_any_motion(identified):
+    arm, estimate = identified
+    found, truth = RobotModel.from_identified(estimate), arm.with_values(true_values(arm))
+    error = torques_along(found) - torques_along(truth)
+    assert np.max(np.abs(error)) < 0.02 * np.max(np.abs(torques_along(truth)))
+    assert np.max(np.abs(torques_along(arm) - torques_along(truth))) > 0.2 * np.max(np.abs(torques_along(truth)))
+
+
+def test_files_of_an_identified_arm_come_back_whole(identified, tmp_path):
+    """Friction laws, motors, gravity and the width of the sign too: what URDF alone does not hold."""
+    pytest.importorskip("clarabel", reason="a fitted mass need not be positive without Clarabel")
+    _, estimate = identified
+    found = RobotModel.from_identified(estimate)
+    again = RobotModel.from_identified(estimate.to_urdf(tmp_path / "identified.urdf"))
+    assert (again.friction, again.gravity, again.sign_velocity) == (found.friction, found.gravity, 0.02)
+    assert torques_along(again) == pytest.approx(torques_along(found), rel=1e-9, abs=1e-9)
+    assert torques_along(RobotModel(tmp_path / "identified.urdf")) != pytest.approx(torques_along(found), rel=0.1)
+
+
+def test_files_written_twice_are_the_same(identified, tmp_path):
+    arm = RobotModel(di.library.six_axis_urdf(), friction={"j2": ["load", "coulomb"]}, motor_inertia=True, lock=["j6"])
+    first = arm.with_values(drive_values(arm)).to_urdf(tmp_path / "first.urdf")
+    again = RobotModel.from_identified(first)
+    assert again.friction == arm.friction and again.joints == arm.joints
+    second = again.to_urdf(tmp_path / "second.urdf")
+    assert second.with_suffix(".toml").read_text() == first.with_suffix(".toml").read_text()
+    third = RobotModel.from_identified(second)
+    assert torques_along(third) == pytest.approx(torques_along(arm.with_values(drive_values(arm))), rel=1e-10, abs=1e-10)
+
+
+def test_an_arm_fitted_by_its_forward_dynamics_is_a_model_and_a_file(tmp_path):
+    arm = RobotModel(di.library.two_link_urdf(), sign_velocity=0.1)
+    time = np.arange(0, 2, 0.01)
+    torque = {"tau1": 4 * np.sin(2 * time), "tau2": -6 * np.cos(1.5 * time)}
+    start = dict.fromkeys(arm.states, 0.0)
+    truth = {name: it.start for name, it in arm.nominal_values.items()} | {"Fv_1": 2.0, "Fv_2": 1.0}
+    moved = di.simulate(arm, truth | {f"{name}(0)": 0.0 for name in start}, di.Experiment(time, inputs=torque, name="run"))
+    run = di.Experiment(time, inputs=torque, outputs=moved.outputs, initial=start,
+                        noise=dict.fromkeys(arm.outputs, di.Gaussian(1e-3)))
+    estimate = di.identify(di.Problem(arm, [run], [di.Parameter("Fv_1", 1.0), di.Parameter("Fv_2", 0.5)]),
+                           di.multiple_shooting(), progress=False)
+    with pytest.raises(NotSupported, match=r"from_identified\(estimate, arm\)\.to_urdf"):
+        estimate.to_urdf(tmp_path / "forward.urdf")
+    again = RobotModel.from_identified(RobotModel.from_identified(estimate, arm).to_urdf(tmp_path / "forward.urdf"))
+    assert again.nominal_values["Fv_2"].start == estimate.values["Fv_2"] == pytest.approx(1.0, rel=1e-3)
+
+
+@pytest.mark.parametrize(("old", "new", "said"), [
+    ('[joint."tilt"]', '[joint."tild"]', "joint 'tild' does not move in arm.urdf.*'tilt' moves in arm.urdf and is missing"),
+    ("gravity", "gravitation", "'gravitation' is not what to_urdf writes"),
+    ("Fc_1 = 0.0", "Fc_1 = 'much'", "joint 'turn': Fc_1 = 'much' is no number"),
+    ("Fc_1", "Fx_1", "there is no parameter 'Fx_1'"),
+    ('"viscous"', '"viscose"', "friction 'viscose' is not known"),
+    ("[joint", "[[joint", "arm.toml cannot be read"),
+])
+def test_a_drive_file_that_does_not_fit_is_refused(old, new, said, tmp_path):
+    path = RobotModel(di.library.two_link_urdf()).to_urdf(tmp_path / "arm.urdf")
+    beside = path.with_suffix(".toml")
+    assert old in beside.read_text()
+    beside.write_text(beside.read_text().replace(old, new))
+    with pytest.raises(ProblemError, match=f"(?s){said}"):
+        RobotModel.from_identified(path)
+
+
+def test_a_urdf_without_its_drive_file_is_not_taken_for_the_whole(tmp_path):
+    path = RobotModel(di.library.two_link_urdf()).to_urdf(tmp_path / "arm.urdf")
+    path.with_suffix(".toml").unlink()
+    with pytest.raises(ProblemError, match=r"arm.toml does not exist.*RobotModel\(path\)"):
+        RobotModel.from_identified(path)
+
+
+@pytest.mark.parametrize("given", [3, None, di.library])
+def test_what_is_no_identified_arm_is_refused(given):
+    with pytest.raises(ProblemError, match="from_identified takes an estimate"):
+        RobotModel.from_identified(given)

@@ -19,13 +19,13 @@ from dynident.models.equations import EquationModel
 from dynident.problem.experiment import Experiment
 from dynident.problem.model import NominalValue
 from dynident.robots import rigid_body
+from dynident.robots.drive_file import MOTOR_INERTIA, read_drives
 from dynident.robots.friction import AUTO, FRICTION_LAWS, SIGN_VELOCITY, friction_per_joint, sign_of
 from dynident.robots.kinematic_tree import INERTIAL_PARAMETERS, kinematic_tree
 from dynident.robots.rigid_body import GRAVITY
 from dynident.robots.urdf import Urdf, read_urdf
 
 KIND = "robot"
-MOTOR_INERTIA = "Ia"  # the inertia of a motor and its gear, seen at the joint
 MOST_EXPLICIT = 3  # joints whose accelerations are written out; the equations of more fill pages, and are not quicker
 UNIT_OF = {"m": "kg", "h": "kg m", "I": "kg m^2"}  # by first letter
 
@@ -277,6 +277,59 @@ class RobotModel:
     def from_definition(cls, definition: Mapping[str, Any]) -> RobotModel:
         """The model that `definition()` describes."""
         return cls(definition["urdf"], **{k: v for k, v in definition.items() if k not in ("kind", "urdf", "source")})
+
+    @classmethod
+    def from_identified(cls, given: Any, arm: RobotModel | None = None) -> RobotModel:
+        """The arm that an identification found, friction laws and motors included, as a model to compute and control with.
+
+        Parameters
+        ----------
+        given : Estimate, str or Path
+            An estimate by `inverse_dynamics`, or the path of a URDF that `to_urdf` wrote; the TOML file beside it is read too.
+        arm : RobotModel, optional
+            The arm that was fitted, for an estimate by a method that simulates: such an estimate holds equations only.
+
+        Returns
+        -------
+        RobotModel
+            Its nominal values are the identified parameters.
+
+        Raises
+        ------
+        ProblemError
+            For an estimate of no robot, and for files that do not belong together.
+
+        Examples
+        --------
+        >>> import dynident as di
+        >>> arm = di.RobotModel(di.library.two_link_urdf(), motor_inertia=True, friction=["coulomb", "cubic"])
+        >>> path = arm.with_values({"Ia_2": 0.4, "F3_1": 0.2}).to_urdf("identified.urdf")
+        >>> again = di.RobotModel.from_identified(path)
+        >>> again.nominal_values["Ia_2"].start, again.friction[0]
+        (0.4, ('coulomb', 'cubic'))
+        """
+        if isinstance(given, (str, Path)):
+            urdf = read_urdf(given)
+            return cls(urdf, **read_drives(given, [joint.name for joint in kinematic_tree(urdf).joints]))
+        found = getattr(given, "robot", None)
+        if found is not None:
+            return cls.from_definition(found.robot).with_values(found.parameters)
+        values = getattr(given, "values", None)
+        if not isinstance(values, Mapping) or arm is None:
+            raise ProblemError("from_identified takes an estimate of inverse_dynamics(), the path of a URDF that to_urdf "
+                               "wrote, or the estimate of another method with the arm that it fitted: "
+                               "from_identified(estimate, arm).")
+        fitted = {name: float(value) for name, value in values.items() if name in arm.parameters}
+        if not fitted:
+            raise ProblemError(f"The estimate holds no parameter of {arm.name}; is it of another model?")
+        return arm.with_values(fitted)
+
+    def to_urdf(self, path: str | Path) -> Path:
+        """Write this arm as a URDF, and what that cannot hold into a TOML file beside it; `from_identified` reads both."""
+        from dynident.robots.write_urdf import write_urdf
+
+        drives = {name: self.nominal_values[name].start for name in self.drive_names}
+        return write_urdf(self, self.nominal_inertial() | drives, path)
 
     def renamed(self, experiment: Experiment) -> Experiment:
         """A record that names signals by joints, by our names: `shoulder` is its position, `shoulder_effort` its torque."""

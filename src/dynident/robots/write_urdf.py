@@ -1,7 +1,7 @@
 """Write URDF: how do identified parameters get back into the robot's file?
 
 Only inertias, joint friction and the type of locked joints change; all else of the file stays as it was. What fixed joints weld
-together is written into the link that carries it. What URDF cannot hold stands in a TOML file beside it.
+together is written into the link that carries it. What URDF cannot hold stands in a TOML file beside it (`drive_file.py`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 
 from dynident._util.atomic import atomic_write
 from dynident.errors import NotSupported, ProblemError
+from dynident.robots.drive_file import write_drives
 from dynident.robots.kinematic_tree import inertia_matrix
 from dynident.robots.model import RobotModel
 
@@ -24,7 +25,8 @@ ENTRIES = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
 def write_urdf(arm: RobotModel, parameters: Mapping[str, float], path: str | Path) -> Path:
     """Write the arm's file with these parameters (all inertial ones by name, friction where there is some).
 
-    Motor inertia and friction laws other than Coulomb's and viscous go to `<path>.toml`. Masses that no body has are refused.
+    Motor inertia, gravity and friction laws other than Coulomb's and viscous go to a TOML file beside
+    it. Masses that no body has are refused.
     """
     path = Path(path)
     _refuse(arm, parameters)
@@ -45,7 +47,8 @@ def write_urdf(arm: RobotModel, parameters: Mapping[str, float], path: str | Pat
                                      if f"{prefix}_{k + 1}" in arm.drive_names})
     with atomic_write(path) as aside:
         xml.ElementTree(root).write(aside, encoding="utf-8", xml_declaration=True)
-    _write_sidecar(arm, parameters, path.with_suffix(".toml"))
+    write_drives(path, arm.joints, arm.friction, {name: parameters[name] for name in arm.drive_names},
+                 sign_velocity=arm.sign_velocity, gravity=arm.gravity)
     return path
 
 
@@ -83,16 +86,3 @@ def _set_dynamics(joint: xml.Element, values: Mapping[str, float]) -> None:
 def _remove(element: xml.Element, tag: str) -> None:
     for child in element.findall(tag):
         element.remove(child)
-
-
-def _write_sidecar(arm: RobotModel, parameters: Mapping[str, float], path: Path) -> None:
-    """Drive parameters joint by joint, with the laws they belong to."""
-    lines = ["# What URDF cannot hold: friction laws and motor inertias, by joint."]
-    lines += [f"sign_velocity = {arm.sign_velocity!r}", ""]
-    for k, (name, laws) in enumerate(zip(arm.joints, arm.friction, strict=True)):
-        own = [n for n in arm.drive_names if n.rpartition("_")[2] == str(k + 1)]
-        quoted = name.replace("\\", "\\\\").replace('"', '\\"')
-        lines += [f'[joint."{quoted}"]', f"friction = [{', '.join(f'{law!r}' for law in laws)}]".replace("'", '"')]
-        lines += [f"{n} = {float(parameters[n])!r}" for n in own] + [""]
-    with atomic_write(path) as aside:
-        aside.write_text("\n".join(lines), encoding="utf-8")

@@ -16,7 +16,6 @@ from dynident.models.equations import EquationModel
 from dynident.problem.model import NominalValue
 from dynident.problem.parameter import Parameter
 from dynident.robots.model import RobotModel
-from dynident.robots.write_urdf import write_urdf
 
 VALUES = "http://ssp-standard.org/SSP1/SystemStructureParameterValues"
 
@@ -114,5 +113,6 @@ def _type(estimate: Estimate, name: str) -> str:
 
 def estimate_to_urdf(estimate: Estimate, path: str | Path) -> Path:
     if estimate.robot is None:
-        raise NotSupported("Only estimates of inverse_dynamics() on a RobotModel can be written as a URDF.")
-    return write_urdf(RobotModel.from_definition(estimate.robot.robot), estimate.robot.parameters, path)
+        raise NotSupported("Only estimates of inverse_dynamics() on a RobotModel can be written as a URDF; one of an arm's "
+                           "forward dynamics by RobotModel.from_identified(estimate, arm).to_urdf(path).")
+    return RobotModel.from_identified(estimate).to_urdf(path)
