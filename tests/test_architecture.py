@@ -6,6 +6,7 @@ import ast
 import importlib.util
 import logging
 import re
+import sys
 from collections import defaultdict
 from functools import cache
 from pathlib import Path
@@ -32,6 +33,8 @@ COMPILED = {  # numbers of the page that a compiled loop repeats under a name of
     "integrators/algebraic.c": {"ALGEBRAIC_STEP": "ALGEBRAIC_NEWTON_STEP", "ALGEBRAIC_NOISE": "ALGEBRAIC_NEWTON_ROUNDING",
                                 "SMALLEST_PIVOT": "ALGEBRAIC_PIVOT"},
     "integrators/event_location.c": {"SETTLED": "EVENT_TIME", "AT_ONCE": "EVENT_AT_ONCE", "MET": "SAME_MOTION"},
+    "integrators/radau5.c": {"EXACT": "RADAU_NEWTON_STEP", "STALLED": "RADAU_NEWTON_STALLED",
+                             "SHORTEST": "RADAU_SHORTEST_STEP"},
     "integrators/implicit_stages.c": {"NEWTON_SMALL": "STAGE_NEWTON_STEP", "NEWTON_NOISE": "STAGE_NEWTON_ROUNDING"},
     "fmu/model_exchange.c": {"NEWTON_SMALL": "FMU_NEWTON_STEP", "NEWTON_ENOUGH": "FMU_NEWTON_STALLED",
                              "EVENT_CLOSE": "FMU_EVENT_TIME"},
@@ -161,6 +164,13 @@ def test_files_and_functions_stay_short():
     assert (long_files, functions) == ([], [])
 
 
+def test_the_grain_that_the_design_notes_name_is_that_of_the_tree():
+    said = int(re.search(r"Grain: some (\d+) lines a file", (ROOT / "docs" / "design" / "layers.md").read_text()).group(1))
+    mean = int(counts.counts(SOURCE)["lines a file: mean, median, largest"].split(",")[0])
+    assert 0.92 * said < mean < 1.08 * said
+    assert set(counts.BEFORE) == set(counts.counts(SOURCE))
+
+
 def test_state_is_a_value_but_for_those_who_own_something():
     found = {node.name for path in modules() for node in ast.walk(tree_of(path)) if isinstance(node, ast.ClassDef)
              and any(writes_itself(member) for member in node.body if isinstance(member, ast.FunctionDef))}
@@ -262,6 +272,28 @@ def test_numbers_that_decide_convergence_or_rank_stand_on_the_page_of_tolerances
     elsewhere = [f"{path.relative_to(SOURCE)}: {name}" for path in modules() if path.name != "tolerances.py"
                  for name in numbers_of(tree_of(path)) if DECIDING.search(name)]
     assert elsewhere == []
+
+
+def test_what_is_compared_with_a_small_number_is_compared_with_a_named_one():
+    """A number below a hundredth is a tolerance; a line that draws or reads a file has its own."""
+    nameless = [f"{path.relative_to(SOURCE)}:{node.lineno}" for path in modules()
+                if path.relative_to(SOURCE).parts[0] not in ("papers", "report", "workbench", "demo")
+                for node in ast.walk(tree_of(path)) if isinstance(node, ast.Compare) for part in ast.walk(node)
+                if isinstance(part, ast.Constant) and isinstance(part.value, float) and 0 < abs(part.value) < 0.01]
+    assert nameless == []
+
+
+def test_every_number_with_a_name_is_explained_on_the_manuals_page_of_numbers(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    sys.modules.pop("extensions", None)
+    from extensions.registries import other_numbers
+    from extensions.registries import tolerances as deciding
+
+    lines = (deciding() + "\n" + other_numbers()).splitlines()
+    rows = [line.strip("|").split(" | ") for line in lines if line.startswith("| ")]
+    assert [row for row in rows if not row[-1].strip()] == []
+    shown = {name for row in rows for cell in row[:2] for name in re.findall(r"\w+", cell)}
+    assert {name for path in modules() for name in numbers_of(tree_of(path))} - shown == set()
 
 
 @pytest.mark.parametrize("file", COMPILED)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import importlib.util
 import inspect
 import re
 import textwrap
@@ -26,8 +27,11 @@ from dynident.models.library import __all__ as LIBRARY
 from dynident.problem.noise import LOSSES
 from dynident.solvers import SOLVERS
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+SOURCE = ROOT / "src" / "dynident"
 PLACE = re.compile(r"^<!-- table: ([\w-]+) -->$", re.MULTILINE)
+NUMBER = re.compile(r"([A-Z][A-Z_0-9, ]*) = (.*?)(?:  # .*)?$")
 API_PLACE = re.compile(r"^<!-- api: ([\w., ]+) -->$", re.MULTILINE)
 PAGE = re.compile(r"See\s+the\s+manual,\s+([\w/]+)\.")
 
@@ -184,9 +188,65 @@ def with_link(text: str) -> str:
     return PAGE.sub(r"See the manual, :doc:`/\1`.", text)
 
 
+def counts() -> str:
+    """How large the tree is and how fine its grain, before and today."""
+    spec = importlib.util.spec_from_file_location("counts", ROOT / "tools" / "counts.py")
+    assert spec is not None and spec.loader is not None
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    rows = [[what, tool.BEFORE[what], today] for what, today in tool.counts(SOURCE).items()]
+    return table(["", "e292de4", "this tree"], rows)
+
+
+def tolerances() -> str:
+    """Every number that decides, section by section, in the words of `tolerances.py`."""
+    parts: list[str] = []
+    lines = (SOURCE / "tolerances.py").read_text(encoding="utf-8").splitlines()
+    rows: list[list[str]] = []
+    for k, line in enumerate(lines):
+        if line.startswith("# -- "):
+            parts += [table(["name", "value", "unit; why"], rows)] if rows else []
+            parts.append(f"### {line[5:6].upper()}{line[6:].strip(' -')}")
+            rows = []
+        elif named := NUMBER.match(line):
+            rows.append([f"`{named[1]}`", f"`{named[2]}`", remark(lines, k)])
+    return "\n\n".join([*parts, table(["name", "value", "unit; why"], rows)])
+
+
+def other_numbers() -> str:
+    """Every other real number with a name, by its file."""
+    rows = []
+    for path in sorted(SOURCE.rglob("*.py")):
+        text, file = path.read_text(encoding="utf-8"), path.relative_to(SOURCE).as_posix()
+        for node in ast.parse(text).body if path.name != "tolerances.py" else []:
+            if isinstance(node, ast.Assign) and is_real(node.value):
+                name, value = (ast.get_source_segment(text, part) or "" for part in (node.targets[0], node.value))
+                said = remark(text.splitlines(), (node.end_lineno or node.lineno) - 1)
+                rows.append([f"`{file}`", f"`{name}`", f"`{' '.join(value.split())}`", said])
+    return table(["file", "name", "value", "what it is"], rows)
+
+
+def remark(lines: list[str], k: int) -> str:
+    """The comment beside a number, and its lines below."""
+    words = [lines[k].partition("  # ")[2]]
+    while words[0] and k + len(words) < len(lines) and lines[k + len(words)].startswith("# ") and not lines[
+            k + len(words)].startswith("# -- "):
+        words.append(lines[k + len(words)][2:])
+    return " ".join(words)
+
+
+def is_real(node: ast.expr) -> bool:
+    """Numbers of which one has a fraction or an exponent, or arithmetic with them."""
+    parts = list(ast.walk(node))
+    allowed = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.Tuple, ast.expr_context)
+    return all(isinstance(part, allowed) for part in parts) and any(
+        isinstance(part, ast.Constant) and isinstance(part.value, float) for part in parts)
+
+
 TABLES: dict[str, Callable[[], str]] = {
-    make.__name__: make for make in (integrators, solvers, methods, capabilities, options, losses, readers, functions, library,
-                                     commands, examples)}
+    make.__name__.replace("_", "-"): make for make in (
+        integrators, solvers, methods, capabilities, options, losses, readers, functions, library, commands, examples, counts,
+        tolerances, other_numbers)}
 
 
 def filled(text: str) -> str:

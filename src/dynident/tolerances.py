@@ -34,10 +34,13 @@ UNBOUNDED_STEP = 1e4  # typical sizes; only what the data do not see asks for an
 
 SMALLEST_SIGNAL = 1e-120  # the largest value of a signal; residuals of a smaller one, squared, come to nothing
 LARGEST_SIGNAL = 1e151  # likewise; squares of a larger one, summed over a million samples, are no finite number
+EQUAL_LEVELS = 1e-8  # logarithm of a ratio; the difference of nearer logarithms is rounding (problem/noise.py)
+CONSTANT_NOISE = 1e-12  # of the largest std; one that varies by less along a record is constant (statistics/verdict_rule.py)
 
 # -- records that were prepared (problem/prepare.py, problem/output_filter.py)
 
 UNEVEN_SAMPLING = 1e-3  # of the sample time: a distance that differs by more is no jitter, and a filter needs even distances
+EVEN_SAMPLING = 1e-9  # of a record's length; distances that differ by less are equal but for the rounding of time stamps
 SHARED_NOISE = 0.1  # correlation of filtered noise; samples that share less are as good as independent: intervals lose 1 %
 END_EFFECT = 1e-3  # of a filter's largest weight: a sample that weighs less is not felt
 WHOLE_STEPS = 1e-6  # of the sample time: a shift that differs by less from whole samples moves samples to samples
@@ -45,6 +48,7 @@ WHOLE_STEPS = 1e-6  # of the sample time: a shift that differs by less from whol
 # -- models
 
 SYMMETRIC_MASS_MATRIX = 1e-9  # of its largest entry; a mass matrix that differs from its transpose by less is symmetric
+ZERO_AXIS = 1e-9  # length of a joint's axis in a URDF, which should be one; a shorter one has no direction
 
 TRACE_TOLERANCE = 1e-9  # of one plus a rate; a traced function that differs from the original by more is another one
 
@@ -56,6 +60,7 @@ SAMPLE_TIME_JITTER = 0.05  # of a sample time; a record whose steps are further 
 
 DEFECT_TOLERANCE = 1e-9  # of the states' size, as a sum over the links: segments that miss each other by less meet
 NODE_STEP_TOLERANCE = 1e-6  # of the states' size; nodes that would still go further than this have not settled
+LINKED_DEFECT = 1e-4  # of the states' size; segments of a first look that miss each other by more do not meet (automatic)
 NODE_GAIN_TOLERANCE = 1e-2  # standard errors; what nodes that may miss their links would still gain, all of them together
 CONSTRAINT_TOLERANCE = 1e-8  # of the terms of a constraint; a violation below it is rounding
 CONSTRAINT_CHECK = 1e-4  # of the terms of a constraint; one that the nearest values miss by more is infeasible (check)
@@ -98,12 +103,19 @@ SINGULAR_VALUE_ROUNDING = 1e-12  # the same for a step: below it a direction is 
 # ten times below what an unstable model may still show, a hundred times above what rounding leaves of equal columns
 SINGULAR_VALUE_CHOSEN = 1e-15  # the same for columns that were chosen to be independent: the choice was the decision
 IDLE_COLUMN = 1e-12  # of the longest column of a robot's regressor; a shorter one is rounding, and acts on nothing
+IDLE_JOINT = 1e-9  # of the fastest joint's velocity; a joint that moves less stands, and its bandwidth is nobody's
+SAME_ESTIMATES = 1e-6  # of the largest variance of a difference of two estimates; what is smaller is rounding of equal ones
+IMPOSSIBLE_BODY = 1e-9  # of the largest eigenvalue of a pseudo-inertia; a body with one further below zero is impossible
 NO_EFFECT = 1e-14  # of the largest effect of any parameter over its own magnitude; below it a column is rounding
 NULL_SPACE_COMPONENT = 1e-5  # along an undetermined direction, up to which a parameter still counts as determined: below it,
 # an entry of a null direction is rounding
 SAME_SUBSPACE = 1e-4  # rad; null spaces that agree at random points this closely do not depend on the values
 INTEGER_TOLERANCE = 2e-3  # a coefficient of a null direction this close to an integer is one: they carry derivative errors
 INVARIANT = 1e-5  # of its terms; a function that changes by less along a direction is constant along it (derivatives: 1e-8)
+INDEPENDENT_GRADIENT = 1e-6  # of a gradient; what is left of it beside others is a fact of its own
+EQUAL_INVARIANT = 1e-12  # of an invariant's change with its unknowns; values that differ by less have equal invariants ...
+EXACT_INVARIANT = 1e-14  # ... and Newton's method for them ends here, at the rounding of the invariant itself
+REPLACED_REGRESSOR = 1e-8  # of the largest singular value; a regressor below it is replaced by the others (model error)
 SAME_OUTPUTS = 1e-5  # of what an unknown alone would change; values that change the outputs by less are indistinguishable: the
 # first digits printed of them are as exact
 SAME_OUTPUTS_BY_DIFFERENCES = 1e-4  # the same where the direction itself was found by differences, whose error bends it
@@ -112,6 +124,7 @@ OUTPUT_ROUNDING = 1e-11  # of the outputs; a change below it is the rounding of 
 SEEN_OUTPUTS = 1e-8  # of the outputs; a change above it is one, whatever the noise
 FAINT_ROW = 1e-7  # of the largest sensitivity so far in a record; below it a row is rounding of what came before
 NEGLIGIBLE_COEFFICIENT = 1e-6  # of a base parameter, columns of length one; below it is rounding
+SHOWN_COEFFICIENT = 1e-7  # of a robot's parameter in a sum; smaller ones are rounding of the recorded motion
 COLLINEAR = 10.0  # condition index from which columns are near-collinear: two that correlate by 0.98 (Brun et al. 2001)
 UNIDENTIFIABLE_STD = 10.0  # std over the start or scale; beyond, practically unidentifiable: no linearised model holds that far
 UNIDENTIFIABLE_FACTOR = 10.0  # the same for logarithms: one standard deviation is a factor of ten
@@ -134,6 +147,7 @@ UNBOUNDED_DISTANCE = 1e3  # times the start; where nothing is further away, no m
 SUSPECT_DISTANCE = 10.0  # times the start; the same for unknowns of which it is known that the data hardly hold them
 ALONG_FRACTION = 0.03  # of these two; an unknown that far may run along with the one that is
 UNBOUNDED_RETURN = 3.0  # times; an unknown that is still that much further away after a restart has not come back
+ON_BOUND = 1e-9  # of a course's largest value; a smoothed course so far outside of a bound is on it
 COMPARABLE_DEFECT = 1e-6  # of the states' size, up to which two costs are of the same kind
 ALIAS_CHANGE = 0.05  # of the cost, and of the states' size; a point that finer steps change by more is an alias of the steps
 SAME_FIT = 1.0  # standard errors; a cost that is higher by less fits as well
@@ -220,7 +234,9 @@ STAGE_NEWTON_STEP = 1e-8  # of a stage and of its first correction; the next cor
 STAGE_NEWTON_ROUNDING = 1e-12  # of the largest stage; a correction that small and no longer shrinking is rounding
 ALGEBRAIC_NEWTON_STEP = 1e-8  # of an algebraic variable and of its first correction; the next is then far below rounding
 ALGEBRAIC_NEWTON_ROUNDING = 1e-10  # of the largest variable; a correction that small and no longer shrinking is rounding
+ALGEBRAIC_NEWTON_LEAST = 1e-6  # its unit; an algebraic variable near zero is rounded as one of this size is
 ALGEBRAIC_SYMMETRIC = 1e-12  # of the largest entry; a matrix nearer to its transpose at random places is symmetric
+ALGEBRAIC_ZERO = 1e-9  # of a matrix of random numbers near one: an entry of its inverse that small is always zero
 ALGEBRAIC_SINGULAR = 1e-10  # smallest singular value of dg/dz, its rows and columns of size one: below, z is not determined
 ALGEBRAIC_PIVOT = 1e-8  # of the matrix's largest entry; L D L' with a smaller pivot gives way to elimination with row pivots
 CVODES_RELATIVE = 1e-9  # relative error of a step that cvodes chooses; a fit takes it for the noise of its simulations
@@ -229,6 +245,10 @@ REST_TOLERANCE = 1e-6  # of a state's largest value: what moves less in the last
 REST_ROUNDING = 1e-15  # of the largest state: a state that should be zero is the rounding of others (1e-37 in a cell's model)
 SPARSE_BACKWARD_ERROR = 1e-12  # of the terms of an equation; factors without exchanged rows that miss more are made anew
 RADAU_TOLERANCE = 1e-8  # relative to each state; the error of radau5 is a tenth to a thousandth of that
+RADAU_NEWTON_STEP = 1e-7  # of the tolerance of radau5; corrections of its stages that small end Newton's method
+RADAU_NEWTON_STALLED = 1e-3  # of the tolerance; corrections that small and no longer shrinking are rounding
+RADAU_WHOLE_STEP = 1e-10  # of what is left of an interval; a step that is shorter by less is made to end with it
+RADAU_SHORTEST_STEP = 1e-13  # of an interval; a tolerance that asks for shorter steps cannot be met
 
 # -- finite differences (black boxes): is a derivative seen, and is that of the model right?
 

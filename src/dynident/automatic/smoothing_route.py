@@ -27,16 +27,16 @@ from dynident.problem.problem import Problem
 from dynident.solvers.gauss_newton import GaussNewton
 from dynident.solvers.levenberg_marquardt import LevenbergMarquardt
 from dynident.solvers.solver_result import SolverResult
+from dynident.tolerances import LINKED_DEFECT
 from dynident.transcription.shooting import Shooting, default_segments
 
 SMOOTHING_ITERATIONS = 50
 STRONG_ITERATIONS = 30
-CLOSED = 1e-4  # of the states' size; segments that miss each other by more do not meet
 LONGEST_PART = 5000  # samples; of longer records the smoother sees a part, and the last fit all
 NOISE_ORDER = 3  # of the differences from which noise is read off a record
 NOISE_GAIN = 20.0  # variance of a third difference of white noise of variance one
 LEAST_NOISE = 1e-4  # of a signal's spread: records without noise still have a size
-NORMAL_MEDIAN = 0.6745
+NORMAL_MEDIAN = 0.6745  # the median of |x| for a standard normal x
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +147,7 @@ def strengthen(route: SmoothingRoute, smoothed: Smoothed, iterations: int = STRO
     inner = route.inner(smoothed.start)
     segments = [default_segments(e.samples) for e in inner.experiments]
     linked = _solve(route, inner, segments, smoothed.course, GaussNewton(iterations))
-    if linked is not None and linked[0].converged and linked[0].evaluation.max_defect <= CLOSED:
+    if linked is not None and linked[0].converged and linked[0].evaluation.max_defect <= LINKED_DEFECT:
         return _strong(linked, {})
     before = {} if linked is None else dict(linked[1].counts)
     course = smoothed.course if linked is None else replace(smoothed.course, values=_values(linked[1], linked[0]))

@@ -22,7 +22,7 @@ from dynident.tolerances import SAME_MISFIT
 
 CLIMB = (1e-4, 1e-2, 1.0, 1e2)  # shares of the model weight, from weak to strong
 WEAK = ((1e-2, 4), (1.0, 3))  # further shares of every second round, which begins at the weakest, and how many go on
-WEAKEST = 1e-4
+WEAKEST = 1e-4  # share of the model weight
 FIRST_LOOK = 12  # iterations before starts are compared
 HOP_KEEPS = 0.5  # share of the unknowns: what is right at the best end, a peak or a period, should stay there
 GO_ON = 2  # starts of a round that go on to the end

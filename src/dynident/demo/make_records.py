@@ -25,7 +25,7 @@ SAMPLES = 2001
 ENCODER_JITTER = 2e-5  # m, standard deviation before the counter
 ENCODER_COUNT = 1e-5  # m per count; with the jitter above, rounding acts as additional noise of count / sqrt(12)
 TACHOMETER_STD = 2e-3  # m/s
-LARGEST_VOLTAGE = 10.0
+LARGEST_VOLTAGE = 10.0  # V
 VOLTAGE_DIGITS = 4  # rounded before it is applied, so that the file says exactly what the axis got
 
 STIFFNESS, DAMPING = 250.0, 20.0  # of the controller: V/m and V s/m

@@ -32,7 +32,7 @@ from dynident.problem.model import Model
 
 GRACE = 1.0  # s beyond the time limit in which a fit can end by itself; then its process is ended
 OURS = (FILE, f"{FILE}-wal", f"{FILE}-shm", TABLE, TABLE_TO_LOOK_AT, PAGE)
-HOUR, MINUTE = 3600.0, 60.0
+HOUR, MINUTE = 3600.0, 60.0  # s
 
 
 def fleet(asked: Fleet | str | Path, out: str | Path, executor: Executor | None = None,

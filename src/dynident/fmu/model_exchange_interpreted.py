@@ -23,7 +23,7 @@ from dynident.tolerances import CVODE_TOLERANCE, FMU_EVENT_TIME, FMU_NEWTON_STAL
 
 # as in model_exchange.c, where each has its reason
 MAX_NEWTON_ITERATIONS, MAX_EVENTS, MAX_EVENT_ITERATIONS, MAX_BISECTIONS = 25, 10000, 1000, 60
-NEWTON_SIZE, MIN_DIFFERENCE = 1e-6, 2.2e-13
+NEWTON_SIZE, MIN_DIFFERENCE = 1e-6, 2.2e-13  # of a state's unit, and of a state: as in model_exchange.c
 MIN_NOMINAL = 1e-3  # of a state in the absolute tolerance; the FMU's nominal values are often 1 whatever the state is
 MAX_CVODE_STEPS = 100_000  # inside of one step of the loop
 Rates = Callable[[float, np.ndarray], np.ndarray]

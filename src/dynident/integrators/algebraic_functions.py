@@ -16,8 +16,7 @@ from dynident.codegen.sparse_jacobian import SparseJacobian, int_table
 from dynident.integrators.step_functions import symbols
 from dynident.models.algebraic import AlgebraicSystem
 from dynident.models.equations import EquationModel
-
-STRUCTURAL_ZERO = 1e-9  # of a matrix of random numbers near one: an entry of its inverse that small is always zero
+from dynident.tolerances import ALGEBRAIC_ZERO
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +99,7 @@ def _slopes(value: ca.SX, z: ca.SX, states: ca.SX, parameters: ca.SX, matrix: ca
     links = SparseJacobian.of_matrix(by_z).states
     structure = filled(matrix.shape, SparseJacobian.of_matrix(matrix).states)
     response = np.linalg.solve(structure, filled((z.numel(), width), _wide(zero)))
-    through = np.abs(filled(by_z.shape, links)) @ (np.abs(response) > STRUCTURAL_ZERO) > 0
+    through = np.abs(filled(by_z.shape, links)) @ (np.abs(response) > ALGEBRAIC_ZERO) > 0
     reached = through | (filled((value.numel(), width), _wide(direct, nx)) > 0)
     touched = set(zip(*np.nonzero(through), strict=True))
     constants = dict(zip(_wide(direct, nx), direct.constants, strict=True))

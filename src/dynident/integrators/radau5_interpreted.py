@@ -17,10 +17,12 @@ from dynident.integrators.propagation_interpreted import first_sensitivities
 from dynident.integrators.scheme import Adaptive
 from dynident.integrators.step_functions import slope, symbols
 from dynident.models.equations import EquationModel
+from dynident.tolerances import RADAU_NEWTON_STALLED, RADAU_NEWTON_STEP, RADAU_SHORTEST_STEP, RADAU_WHOLE_STEP
 
 # the numbers of radau5.c, with its reasons
-SAFETY, LARGEST_GROWTH, SMALLEST_GROWTH, GAMMA, SMALL_STATE, ROUNDING = 0.9, 8.0, 0.2, 3.6378342527444957, 1e-2, 1e-14
-MOST_STEPS, STEPS_PER_INTERVAL, CORRECTIONS, FACTORS, EXACT, STALLED, SHORTEST = 5000, 20, 8, 3, 1e-7, 1e-3, 1e-13
+SAFETY, LARGEST_GROWTH, SMALLEST_GROWTH, GAMMA, SMALL_STATE, ROUNDING = (
+    0.9, 8.0, 0.2, 3.6378342527444957, 1e-2, 1e-14)  # of a new step, and of sizes: radau5.c says each
+MOST_STEPS, STEPS_PER_INTERVAL, CORRECTIONS, FACTORS = 5000, 20, 8, 3
 POINT = np.array(RADAU.points)
 WEIGHTS = collocation_weights(POINT)[0]
 ERROR_WEIGHT = np.array([-10.048809399827415, 1.3821427331607488, -1 / 3])
@@ -89,9 +91,9 @@ class RadauSteps:
             raise NoWay
         if not walk.h > 0:
             walk.h = _first_step(walk.x, f, self._scale(walk, walk.x), span.length)
-        whole = walk.h >= left * (1 - 1e-10)
+        whole = walk.h >= left * (1 - RADAU_WHOLE_STEP)
         h = left if whole else 0.5 * left if walk.h > 0.5 * left else walk.h
-        if h < SHORTEST * span.length:
+        if h < RADAU_SHORTEST_STEP * span.length:
             raise NoWay
         found = self.settled(span, done, h, walk, _predicted(walk, h))
         if found is None and walk.length > 0:
@@ -147,8 +149,9 @@ class RadauSteps:
                 if not np.isfinite(size):
                     return None
                 ratio = size / before if correction > 0 else np.inf
-                if size <= EXACT or (np.isfinite(ratio) and (
-                        (size <= STALLED and ratio > 0.5) or (ratio < 1 and size * ratio / (1 - ratio) <= EXACT))):
+                left = size * ratio / (1 - ratio) if ratio < 1 else np.inf
+                stalled = size <= RADAU_NEWTON_STALLED and 0.5 < ratio < np.inf
+                if min(size, left) <= RADAU_NEWTON_STEP or stalled:
                     return z, made[0][1]
                 if correction > 0 and ratio > 0.9:
                     break

@@ -11,12 +11,12 @@ import casadi as ca
 
 from dynident.integrators.scheme import Explicit, StepFunction
 
-GAMMA = 0.5
+GAMMA = 0.5  # of the step, on the diagonal of the implicit stages
 PLACES = 0.0, 0.0, 1.0, 1.0  # fractions of the step at which each stage asks for the rate
 STATES = ((), (0.0,), (2.0, 0.0), (2.0, 0.0, 1.0))  # weights of earlier stages in the state there
 RATES = ((), (4.0,), (1.0, -1.0), (1.0, -1.0, -8 / 3))  # and beside h times the rate
 DRIFT = 0.5, 1.5, 0.0, 0.0  # weights of h df/dt
-END = 2.0, 0.0, 1.0, 1.0
+END = 2.0, 0.0, 1.0, 1.0  # weights of the stages in the step
 
 
 def rosenbrock_step(step: StepFunction) -> ca.SX:

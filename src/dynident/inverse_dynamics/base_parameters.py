@@ -12,9 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynident.linalg.rank import independent_columns, truncated_svd
-from dynident.tolerances import IDLE_COLUMN, SINGULAR_VALUE, SINGULAR_VALUE_CHOSEN
-
-NEGLIGIBLE_COEFFICIENT = 1e-7  # of a parameter in a sum; smaller ones are rounding of the recorded motion
+from dynident.tolerances import IDLE_COLUMN, SHOWN_COEFFICIENT, SINGULAR_VALUE, SINGULAR_VALUE_CHOSEN
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +43,7 @@ def sum_in_words(coefficients: Mapping[str, float]) -> str:
     text = ""
     for name, c in coefficients.items():
         sign = ("-" if c < 0 else "") if not text else (" - " if c < 0 else " + ")
-        text += f"{sign}{'' if abs(abs(c) - 1) < NEGLIGIBLE_COEFFICIENT else f'{abs(c):.4g} '}{name}"
+        text += f"{sign}{'' if abs(abs(c) - 1) < SHOWN_COEFFICIENT else f'{abs(c):.4g} '}{name}"
     return text
 
 
@@ -67,7 +65,7 @@ def choose_base(names: Sequence[str], jacobian: np.ndarray, tolerance: float = S
     gather = gather / lengths[kept, None] * lengths[dependent]
     shown = np.abs(gather) * lengths[kept, None] / np.maximum(lengths[dependent], np.finfo(float).tiny)
     return BaseChoice(tuple(names), kept, dependent, np.flatnonzero(~acting),
-                      np.where(shown > max(NEGLIGIBLE_COEFFICIENT, tolerance), gather, 0.0))
+                      np.where(shown > max(SHOWN_COEFFICIENT, tolerance), gather, 0.0))
 
 
 def _priority(name: str) -> tuple[int, int, str]:

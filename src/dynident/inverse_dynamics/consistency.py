@@ -16,11 +16,11 @@ from scipy import sparse
 
 from dynident.errors import NotSupported
 from dynident.robots.model import RobotModel
+from dynident.tolerances import IMPOSSIBLE_BODY
 
 INSTALL = "Physical consistency needs the package Clarabel: pip install \"dynident[robots]\"."
 MARGIN = 1e-6  # of a link's own scale: eigenvalues stay that far from zero, so that a file with ten digits keeps them positive
 TOWARDS_NOMINAL = 1e-8  # weight of staying near the file's values, which decides what the torques do not
-VIOLATION = -1e-9  # of the largest eigenvalue; below it a body is impossible
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ def impossible_links(arm: RobotModel, values: Mapping[str, float]) -> tuple[int,
     found = []
     for k in range(len(arm.tree.bodies)):
         eigenvalues = np.linalg.eigvalsh(pseudo_inertia([values[n] for n in arm.inertial_names[10 * k:10 * k + 10]]))
-        if eigenvalues[0] < VIOLATION * max(eigenvalues[-1], np.finfo(float).tiny):
+        if eigenvalues[0] < -IMPOSSIBLE_BODY * max(eigenvalues[-1], np.finfo(float).tiny):
             found.append(k + 1)
     return tuple(found)
 

@@ -29,11 +29,11 @@ from dynident.linalg.block_rows import BlockRows
 from dynident.linalg.finite_problem import ResidualIndex
 from dynident.linalg.rank import pseudo_inverse_of_independent
 from dynident.statistics.autocorrelation import coloured_noise
+from dynident.tolerances import SAME_ESTIMATES
 
 OVER_BANDWIDTH = 2.0  # what of the measured motion is called motion
 ROUGHNESS = (-7.0, 30.0)  # logarithm of the price of squared second differences: none, and a straight line
 ENDS = 10  # samples that tell the slope at an end of a record
-SAME_DIRECTION = 1e-6  # of the largest variance: differences that small are rounding of two equal estimates
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +99,7 @@ def instrumental_variables(fit: TorqueFit, records: Sequence[TorqueRecord], comm
     size = np.sqrt(np.maximum(np.diag(noise.covariance_of(least_squares.T)), np.finfo(float).tiny))
     covariance = noise.covariance_of(difference.T) / size / size[:, None]  # in standard errors of least squares
     variances, directions = np.linalg.eigh(covariance)
-    seen = variances > SAME_DIRECTION * variances[-1]
+    seen = variances > SAME_ESTIMATES * variances[-1]
     statistic = float(np.sum((directions[:, seen].T @ (shift / size)) ** 2 / variances[seen]))
     test = HausmanTest(statistic, int(seen.sum()), float(chi2.sf(statistic, int(seen.sum()))))
     own = np.sqrt(np.maximum(np.diag(noise.covariance_of(by_instruments.T)), 0.0))

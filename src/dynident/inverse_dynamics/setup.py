@@ -22,6 +22,7 @@ from dynident.errors import ProblemError, did_you_mean
 from dynident.problem.experiment import Experiment
 from dynident.robots.friction import FRICTION_LAWS
 from dynident.robots.model import MOTOR_INERTIA, RobotModel
+from dynident.tolerances import IDLE_JOINT
 
 ORDER = 4  # of the low-pass, which runs forth and back
 MOTION_POWER = 0.999  # of the velocities' power lies below what is called the bandwidth of a motion
@@ -107,7 +108,7 @@ def motion_bandwidth(dq: np.ndarray, rate: float) -> float:
     What lies in the upper half of the spectrum is noise, and its level is taken off everywhere.
     """
     scaled = (dq - dq.mean(axis=0)) / np.maximum(dq.std(axis=0), np.finfo(float).tiny)
-    moving = dq.std(axis=0) > 1e-9 * np.max(dq.std(axis=0), initial=0.0)
+    moving = dq.std(axis=0) > IDLE_JOINT * np.max(dq.std(axis=0), initial=0.0)
     power = np.sum(np.abs(np.fft.rfft(scaled[:, moving] * np.hanning(len(dq))[:, None], axis=0)) ** 2, axis=1)
     floor = NOISE_FLOOR * float(np.median(power[power.size // 2:])) if power.size else 0.0
     total = np.cumsum(np.maximum(power - floor, 0.0))

@@ -8,7 +8,7 @@ change them. Where no function can be written, other values with the same output
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -17,60 +17,29 @@ import casadi
 import numpy as np
 
 from dynident.errors import SimulationDiverged
-from dynident.methods.output_map import OutputMap, Outputs, null_space
+from dynident.methods.output_map import OutputMap, Outputs
+from dynident.methods.points_around import Region, region_around
 from dynident.models.equations import EquationModel
 from dynident.models.parser import parse_expression
 from dynident.models.printer import parts_to_text
-from dynident.problem.problem import Problem, Unknown
+from dynident.problem.problem import Problem
 from dynident.statistics.active_bounds import BoundRelaxation
 from dynident.statistics.invariants import Invariant, TangentPoint, find_invariants
-from dynident.tolerances import LOST_SIZE, NULL_SPACE_COMPONENT, OUTPUT_ROUNDING, SAME_OUTPUTS, SEEN_OUTPUTS
+from dynident.tolerances import (
+    EQUAL_INVARIANT,
+    EXACT_INVARIANT,
+    NULL_SPACE_COMPONENT,
+    OUTPUT_ROUNDING,
+    SAME_OUTPUTS,
+    SEEN_OUTPUTS,
+)
 
 MOVES = (0.05, 0.3)  # of an unknown's size: how far values are moved that must give the same outputs
 DETERMINED_MOVE = 0.05  # the same for what must change them
-NEAR = (0.1, 0.35)  # of an unknown's size: how far points beside one are
-NEAR_POINTS = 3
-TRIES = 6  # each with values half as far
 PROJECTIONS = 25  # Newton steps onto equal invariants
 CORRECTIONS = 15  # Gauss-Newton steps onto equal outputs
 LEAST_MOVED = 0.2  # of the intended move: what came back further has not gone anywhere
 DRIFT_ROOM = 100.0  # times what equal invariants change: what a determined one must change at least
-
-
-def sizes_of(unknowns: Sequence[Unknown], values: np.ndarray) -> np.ndarray:
-    """(unknowns,) how large a value is: itself, its scale, a tenth of its bounds, or one."""
-    spans = np.array([u.upper - u.lower for u in unknowns], float)
-    scales = np.array([u.scale if u.scale is not None else np.nan for u in unknowns], float)
-    sizes = np.where(values != 0, np.abs(values), scales)
-    sizes = np.where(np.isnan(sizes) & np.isfinite(spans), spans / 10, sizes)
-    return np.where(np.isnan(sizes), 1.0, sizes)
-
-
-def with_lost_sizes(unknowns: Sequence[Unknown], values: np.ndarray, sizes: np.ndarray, here: Sequence[Outputs]) -> np.ndarray:
-    """(unknowns,) with that of the start for a value that fell far below it, as one that is zero but for rounding.
-
-    And no more than what changes the outputs by their own size: a factor of them may well be as small as that.
-    """
-    lengths = np.sqrt(sum(np.sum((each.weight[:, None] * each.jacobian) ** 2, axis=0) for each in here))
-    size = float(np.sqrt(sum(each.size**2 for each in here)))
-    starts = np.array([abs(u.start or 0.0) for u in unknowns], float)
-    most = np.divide(size, lengths, out=np.full(values.size, np.inf), where=lengths > 0)
-    lost = (values != 0) & (np.abs(values) < LOST_SIZE * starts)
-    return np.where(lost, np.maximum(np.minimum(starts, most), sizes), sizes)
-
-
-def beside(unknowns: Sequence[Unknown], values: np.ndarray, sizes: np.ndarray, rng: np.random.Generator, share: float = 1.0,
-           only: Sequence[int] | None = None) -> np.ndarray:
-    """A point nearby and within the bounds: every unknown, or only some, its own way."""
-    moved = values.copy()
-    for i in range(values.size) if only is None else only:
-        unknown = unknowns[i]
-        way = share * sizes[i] * rng.uniform(*NEAR) * rng.choice([-1, 1])
-        for there in (values[i] + way, values[i] - way, 0.5 * (values[i] + unknown.upper), 0.5 * (values[i] + unknown.lower)):
-            if unknown.lower <= there <= unknown.upper and np.isfinite(there):
-                moved[i] = there
-                break
-    return moved
 
 
 @dataclass(frozen=True)
@@ -96,46 +65,6 @@ class UnidentifiableGroup:
         same = ", ".join(f"{name} = {value:.5g}" for name, value in (self.elsewhere or {}).items())
         return (f"of {', '.join(self.names[:-1])} and {self.names[-1]} only {count} combination{'s' if count > 1 else ''} "
                 f"{'are' if count > 1 else 'is'} determined{among}; {same} give the same outputs")
-
-
-@dataclass(frozen=True, eq=False)
-class Region:
-    """A point with some around it, what is measured at each, and the directions that change nothing there."""
-
-    unknowns: tuple[Unknown, ...]
-    outputs: Callable[[np.ndarray], Sequence[Outputs]]
-    points: tuple[np.ndarray, ...]  # the first is the one that is spoken about
-    nulls: tuple[np.ndarray, ...]
-    sizes: np.ndarray
-
-    @property
-    def directions(self) -> int:
-        """How many there are at all of the points."""
-        return min(null.shape[1] for null in self.nulls)
-
-    def generic(self) -> Region:
-        """Without points at which there are more of them."""
-        kept = [(p, n) for p, n in zip(self.points, self.nulls, strict=True) if n.shape[1] == self.directions]
-        return replace(self, points=tuple(p for p, _ in kept), nulls=tuple(n for _, n in kept))
-
-
-def region_around(unknowns: Sequence[Unknown], values: np.ndarray, outputs: Callable[[np.ndarray], Sequence[Outputs]],
-                  seed: int) -> Region:
-    """With points beside the values, nearer where a simulation diverges. Raises SimulationDiverged where it does here."""
-    rng, here = np.random.default_rng(seed), outputs(values)
-    sizes = with_lost_sizes(unknowns, values, sizes_of(unknowns, values), here)
-    points, nulls, share = [values], [null_space(here, sizes)], 1.0
-    for _ in range(TRIES):
-        there = beside(unknowns, values, sizes, rng, share)
-        try:
-            nulls.append(null_space(outputs(there), sizes))
-        except (SimulationDiverged, np.linalg.LinAlgError):
-            share *= 0.5
-            continue
-        points.append(there)
-        if len(points) > NEAR_POINTS:
-            break
-    return Region(tuple(unknowns), outputs, tuple(points), tuple(nulls), sizes)
 
 
 def unidentifiable_groups(problem: Problem, region: Region, seed: int) -> list[UnidentifiableGroup]:
@@ -371,10 +300,10 @@ class _Trial:
                 scale = np.linalg.norm(slopes, axis=1)
                 if not (np.all(np.isfinite(slopes)) and np.all(np.isfinite(lacks)) and np.all(scale > 0)):
                     return None
-                if np.max(np.abs(lacks) / scale) < 1e-14:
+                if np.max(np.abs(lacks) / scale) < EXACT_INVARIANT:
                     return own
                 own = own + self.sizes * (np.linalg.pinv(slopes / scale[:, None]) @ (lacks / scale))
-            return own if np.max(np.abs(lacks) / scale) < 1e-12 else None
+            return own if np.max(np.abs(lacks) / scale) < EQUAL_INVARIANT else None
 
     def _changes(self, invariants: Sequence[Invariant], j: int, drift: float) -> bool:
         """Whether the outputs change with one invariant when the others stay."""

@@ -21,6 +21,7 @@ from dynident.models.definition import ModelDefinition, parse
 from dynident.models.hybrid_functions import Automaton, Maker
 from dynident.models.parser import Scope
 from dynident.tolerances import (
+    ALGEBRAIC_NEWTON_LEAST,
     ALGEBRAIC_NEWTON_ROUNDING,
     ALGEBRAIC_NEWTON_STEP,
     ALGEBRAIC_SINGULAR,
@@ -117,7 +118,7 @@ class AlgebraicSystem:
             size = np.abs(step)
             if iteration == 0:
                 begun = begun + size
-            noise = (size >= before / 2) & (size <= ALGEBRAIC_NEWTON_ROUNDING * max(np.max(np.abs(z)), 1e-6))
+            noise = (size >= before / 2) & (size <= ALGEBRAIC_NEWTON_ROUNDING * max(np.max(np.abs(z)), ALGEBRAIC_NEWTON_LEAST))
             settled = bool(np.all((size <= ALGEBRAIC_NEWTON_STEP * (np.abs(z - step) + begun)) | noise))
             before = size
             length = self._length(z, step, matrix, t, x, u, p)

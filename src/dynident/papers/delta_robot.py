@@ -139,7 +139,7 @@ def axis_angles(position: Any, geometry: Geometry = Geometry()) -> np.ndarray:
 SAMPLES, DURATION = 6250, 62.278  # of the paper's record
 CYCLES = (6, 10, 13, 17)  # in a quarter of the record each: four speeds
 WAYPOINTS = ((-0.22, 0.05, -0.86), (-0.18, 0.03, -0.76), (0.0, -0.06, -0.72), (0.17, -0.04, -0.77),
-             (0.23, -0.02, -0.85), (0.16, 0.02, -0.78), (-0.02, 0.07, -0.73), (-0.2, 0.06, -0.78))
+             (0.23, -0.02, -0.85), (0.16, 0.02, -0.78), (-0.02, 0.07, -0.73), (-0.2, 0.06, -0.78))  # m
 
 
 def pick_and_place(samples: int = SAMPLES, duration: float = DURATION, geometry: Geometry = Geometry()

@@ -18,7 +18,7 @@ from dynident.papers.drive_train import RigTruth, drive_train, drive_train_recor
 from dynident.papers.interval_items import ENCODER, FREEDOM, identified, repeated, smooth_way, widths
 from dynident.papers.outcome import Outcome, Tell, compared
 
-TRUTH = (-4.5, 65.0, 0.12)
+TRUTH = (-4.5, 65.0, 0.12)  # alpha, beta, T_Fs
 STEPS = (1e-4, 1e-3, 1e-5)  # of alpha, beta and T_Fs: the angle's second order is below 1e-5 of its first there
 WEIGHTS = {"i = 1 (alpha), as in Fig. 8": ("alpha", {"alpha": 0.01, "beta": 10.0}),
            "i = 2 (beta)": ("beta", {"beta": 0.01, "alpha": 10.0})}

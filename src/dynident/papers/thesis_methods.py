@@ -19,7 +19,8 @@ from dynident.papers.outcome import Outcome, Tell, compared
 
 MATRICES = {"W^-1": np.array([[0.04, 0.03], [0.03, 0.09]]), "V^-1": np.array([[0.0025, -0.003], [-0.003, 0.01]]),
             "R0^-1": np.array([[0.25, 0.2], [0.2, 0.36]])}
-FIRST, STEP = np.array([1.0, 0.2]), 0.1
+FIRST = np.array([1.0, 0.2])
+STEP = 0.1  # of the time
 SYSTEM = np.array([[0.0, 1.0], [-2.0, -0.4]])
 
 

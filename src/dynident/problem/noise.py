@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from dynident._util.expressions import without_expression
 from dynident.errors import ProblemError, did_you_mean
+from dynident.tolerances import EQUAL_LEVELS
 
 # rho(z) of the squared weighted residual z, and its slope; rho(z) = z is least squares
 LOSSES = {
@@ -176,7 +177,7 @@ def is_weighed_by_model(noise: Noise | None) -> bool:
 def logarithmic_mean(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """(a - b) / (log a - log b), which lies between the two: times the std of logarithms it is that of differences."""
     ratio = np.log(a / b)
-    return np.where(np.abs(ratio) > 1e-8, (a - b) / np.where(ratio == 0, 1.0, ratio), a)
+    return np.where(np.abs(ratio) > EQUAL_LEVELS, (a - b) / np.where(ratio == 0, 1.0, ratio), a)
 
 
 def with_size(noise: Noise, size: Any) -> Noise:

@@ -12,7 +12,7 @@ from dynident.errors import ProblemError, did_you_mean
 from dynident.problem.experiment import Experiment
 from dynident.problem.noise import Gaussian, Noise, size_of
 from dynident.problem.output_filter import OutputFilter, noise_gain, reach, sample_time_of, spacing
-from dynident.tolerances import WHOLE_STEPS
+from dynident.tolerances import EVEN_SAMPLING, WHOLE_STEPS
 
 BRIDGED = 1.5  # typical steps: what lies in a longer gap between two known samples is missing after resampling, too
 
@@ -104,7 +104,7 @@ def _shift(record: Experiment, signal: Any, by: Any) -> Experiment:
         return record
     steps = np.diff(record.time)
     whole = by / float(np.median(steps))
-    even = np.all(np.abs(steps - np.median(steps)) <= 1e-9 * abs(record.time[-1] - record.time[0]))
+    even = np.all(np.abs(steps - np.median(steps)) <= EVEN_SAMPLING * abs(record.time[-1] - record.time[0]))
     if even and abs(whole - round(whole)) <= WHOLE_STEPS and signal in record.outputs:
         return _rolled(record, signal, round(whole))
     return _on_both_clocks(record, signal, float(by))

@@ -14,6 +14,7 @@ from pathlib import Path
 from xml.etree import ElementTree as xml
 
 from dynident.errors import NotSupported, ProblemError, did_you_mean
+from dynident.tolerances import ZERO_AXIS
 
 MOST_BYTES = 20_000_000  # meshes are files of their own; a description that is longer is none
 MOST_LINKS = 1_000  # and as many joints: each link of a tree hangs on one
@@ -219,7 +220,7 @@ def _joint(source: str, element: xml.Element, faults: list[str]) -> UrdfJoint:
     origin, limit, dynamics = element.find("origin"), element.find("limit"), element.find("dynamics")
     axis = _numbers(where, element.find("axis"), "xyz", "1 0 0", faults)
     length = math.hypot(*axis)
-    if kind in MOVING and length < 1e-9:
+    if kind in MOVING and length < ZERO_AXIS:
         faults.append(f"{where}: its axis is zero; give a direction.")
     unit = tuple(a / (length or 1.0) for a in axis)
     unlimited = kind == "continuous" or limit is None

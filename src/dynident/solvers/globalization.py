@@ -34,7 +34,7 @@ from dynident.tolerances import (
 )
 
 FIRST_DAMPING = 1e-3  # of squared columns
-LEAST_DAMPING = 1e-15
+LEAST_DAMPING = 1e-15  # of squared columns: below, it is lost in the rounding of their sum
 MOST_DAMPING = 1e14  # beyond it a step changes nothing
 NEAR_DAMPING = 1e-8  # it may fall to this at once when less than a standard error is left
 DIVERGED_GROWTH = 10.0  # of the damping after a simulation that diverged

@@ -29,7 +29,7 @@ SAMPLES_PER_SWING = 10  # fewer per period, and what happens between samples mat
 PEAK_FRACTION = 0.2  # of the power within two bins of the peak; less is noise and no oscillation
 HARDLY_MOVES = 0.01  # of its mean; an input that varies less excites little
 SPIKE = 12.0  # robust standard deviations of the second difference, and both neighbours jump back
-MOSTLY_MISSING = 0.5
+MOSTLY_MISSING = 0.5  # of a signal's samples
 STANDS = 3  # equal samples in a row; fewer are chance
 ABOUT_TIME = (DiagnosticCode.TIME_GAPS, DiagnosticCode.UNEVEN_SAMPLING, DiagnosticCode.SAMPLE_NUMBERS,
               DiagnosticCode.MILLISECONDS, DiagnosticCode.COARSE_SAMPLING, DiagnosticCode.SINGLE_STEP)  # and rates

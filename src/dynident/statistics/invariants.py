@@ -15,13 +15,12 @@ from itertools import combinations, permutations
 
 import numpy as np
 
-from dynident.tolerances import INVARIANT, NULL_SPACE_COMPONENT
+from dynident.tolerances import INDEPENDENT_GRADIENT, INVARIANT, NULL_SPACE_COMPONENT
 
 LARGEST_INTEGER = 4  # larger coefficients and exponents read like noise
 LARGEST_SET = 5  # unknowns in one sum or product; of more no reader would want it spelt out
 MOST_SETS = 3000  # of unknowns that are asked, smallest first
 SIGNIFICANT = 4  # digits of a coefficient that is no whole number
-INDEPENDENT = 1e-6  # of a gradient; what is left of it beside others is a fact of its own
 
 Values = np.ndarray
 
@@ -81,7 +80,7 @@ class _Chosen:
             for own in self.basis:
                 rest = rest - (own @ rest) * own
         left = float(np.linalg.norm(rest))
-        if left > INDEPENDENT:
+        if left > INDEPENDENT_GRADIENT:
             self.basis.append(rest / left)
             self.found.append(new)
 
@@ -139,7 +138,7 @@ def _has_room(members: tuple[int, ...], directions: Sequence[np.ndarray]) -> boo
     """Whether these unknowns move in fewer ways than they are, so that something of them can stand still."""
     own = directions[0][list(members)]
     largest = float(np.max(np.abs(directions[0]), initial=0.0))
-    return int(np.linalg.matrix_rank(own, tol=INDEPENDENT * (largest or 1.0))) < len(members)
+    return int(np.linalg.matrix_rank(own, tol=INDEPENDENT_GRADIENT * (largest or 1.0))) < len(members)
 
 
 def _sums_and_products(names: Sequence[str], points: Sequence[TangentPoint], sizes: Values, members: tuple[int, ...]

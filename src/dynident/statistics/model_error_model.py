@@ -18,13 +18,13 @@ import numpy as np
 from scipy.special import fdtrc
 
 from dynident.statistics.residual_statistics import autoregression_by_aic, draw_in_outliers
+from dynident.tolerances import REPLACED_REGRESSOR
 
 MOST_REGRESSORS = 40  # more dilute the test
 SAMPLES_PER_REGRESSOR = 8
 FEWEST_REGRESSORS = 3
 DELAYS = (1, 2, 4, 8, 16, 32, 64)  # samples; a delay that is more than a tenth of the record is left out
 SMALLEST_P = 1e-300  # so that its logarithm is finite
-DEPENDENT = 1e-8  # of the largest singular value: a regressor that the others replace
 
 
 @dataclass(frozen=True)
@@ -139,4 +139,4 @@ def _in_their_span(columns: np.ndarray, e: np.ndarray) -> np.ndarray:
     width = scaled.shape[1]
     triangle = np.asarray(np.linalg.qr(np.column_stack([scaled, e]), mode="r"))[:width]
     left, values, _ = np.linalg.svd(triangle[:, :width])
-    return np.asarray(left.T @ triangle[:, width])[values > DEPENDENT * values[0]] if values.size else values
+    return np.asarray(left.T @ triangle[:, width])[values > REPLACED_REGRESSOR * values[0]] if values.size else values

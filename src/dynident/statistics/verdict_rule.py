@@ -34,6 +34,7 @@ from dynident.tolerances import (
     CHI_SQUARE_SLOW,
     CHI_SQUARE_SLOW_LEAST,
     CHI_SQUARE_TOO_SMALL,
+    CONSTANT_NOISE,
     EXACT_RECORD,
     EXACT_REMAINDER,
     FEW_SMALL_REMAINDER,
@@ -94,7 +95,7 @@ class SignalFit:
     def statistics(self) -> ResidualStatistics:
         """Of the residuals; of residuals over their std where that varies, as far as whiteness goes."""
         found, course = residual_statistics(self.residuals, self.measured, self.time, self.std, self.robust), self.course
-        if course is None or np.ptp(course) <= 1e-12 * np.max(course):
+        if course is None or np.ptp(course) <= CONSTANT_NOISE * np.max(course):
             return found
         scaled = self.residuals / course
         return replace(found, memory=memory(scaled), lag_one=lag_one(scaled))

@@ -11,10 +11,11 @@ import numpy as np
 from dynident.black_box.method import linearize_by_differences
 from dynident.errors import NotSupported, ProblemError, SimulationDiverged
 from dynident.linalg.finite_problem import ResidualJacobian
-from dynident.methods.indistinguishable import Region, UnidentifiableGroup, beside, region_around, unidentifiable_groups
+from dynident.methods.indistinguishable import UnidentifiableGroup, unidentifiable_groups
 from dynident.methods.linearize_at import linearize_at, with_secant_columns
 from dynident.methods.noise_estimation import initial_noise_std, std_from_bounds
 from dynident.methods.output_map import OutputMap, Outputs, null_space, touched
+from dynident.methods.points_around import Region, beside, region_around
 from dynident.methods.rank_by_differences import smallest_by_differences
 from dynident.models.equations import EquationModel
 from dynident.problem.parameter import Transforms, transforms_of

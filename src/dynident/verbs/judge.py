@@ -30,6 +30,7 @@ from dynident.tolerances import (
     AHEAD_WORSE,
     INNOVATION_LOG10_P,
     LINEAR_TO_INNOVATIONS,
+    ROUGH_REMAINDER,
     SIMULATED_TO_INNOVATIONS,
     SMALL_REMAINDER,
     SMOOTHED_LIMIT,
@@ -320,7 +321,7 @@ def _by_prediction(estimate: Estimate, validation: Validation, simulated: Verdic
     steps = AHEAD if validation.ahead.get(AHEAD) else 1
     name = min(ahead, key=lambda each: ahead[each])
     share = max(0.0, 1 - ahead[name] / 100)
-    grade = Grade.SMALL_REMAINDER if share <= 0.1 else Grade.ROUGH if share <= 0.4 else Grade.NOT
+    grade = Grade.SMALL_REMAINDER if share <= SMALL_REMAINDER else Grade.ROUGH if share <= ROUGH_REMAINDER else Grade.NOT
     if grade is Grade.NOT:
         said = f"Does NOT predict this record: {steps} samples ahead the error of {name} is {percent(share)} of the signal."
     else:

@@ -10,9 +10,10 @@ import numpy as np
 
 from dynident.errors import NotSupported, ProblemError, SimulationDiverged, did_you_mean
 from dynident.linalg.finite_problem import ResidualJacobian
-from dynident.methods.indistinguishable import Region, region_around, unidentifiable_groups
+from dynident.methods.indistinguishable import unidentifiable_groups
 from dynident.methods.linearize_at import linearize_at, with_secant_columns
 from dynident.methods.output_map import OutputMap, Outputs, touched
+from dynident.methods.points_around import Region, region_around
 from dynident.models.equations import EquationModel
 from dynident.problem.experiment import Experiment
 from dynident.problem.noise import Gaussian

@@ -23,9 +23,8 @@ from dynident.statistics.covariance import Covariance
 from dynident.statistics.hessian_covariance import covariance_from_hessian_factor
 from dynident.statistics.residual_tests import noise_level
 from dynident.status import fit_status
-from dynident.tolerances import BADLY_CONDITIONED, RESIDUAL_ROUNDING
+from dynident.tolerances import BADLY_CONDITIONED, ON_BOUND, RESIDUAL_ROUNDING
 
-ROUNDING = 1e-9  # of a course: so far outside of a bound is on it
 AS_STATED = ("model errors and measurement errors are independent and normal, with process_noise and the noise of the record "
              "as standard deviations, and the model is nearly linear over the interval")
 MODEL_IS_RIGHT = ("the model is right and nearly linear over the interval, and measurement errors are independent and normal "
@@ -191,7 +190,7 @@ def _beyond_bounds(setup: SmoothingSetup, smoothed: SmootherResult) -> list[str]
     for it in setup.problem.parameters:
         if isinstance(it, Parameter) and it.name in smoothed.drifting:
             course = np.concatenate([r.values[:, r.names.index(it.name)] for r in smoothed.records])
-            low, high, slack = float(np.min(course)), float(np.max(course)), ROUNDING * float(np.max(np.abs(course)))
+            low, high, slack = float(np.min(course)), float(np.max(course)), ON_BOUND * float(np.max(np.abs(course)))
             if low < it.lower - slack or high > it.upper + slack:
                 notes.append(f"{it.name} leaves its bounds, {it.lower:.4g} to {it.upper:.4g}, as it drifts: its trajectory "
                              f"lies between {low:.4g} and {high:.4g}. Bounds apply to the first value only; a smaller "

@@ -21,6 +21,7 @@ from dynident.models import library
 from dynident.models.equations import EquationModel
 from dynident.models.library.example_records import EXAMPLES
 from dynident.models.library.machines import TYPICAL
+from dynident.tolerances import UNEVEN_SAMPLING
 from dynident.units import conversion, is_time, split_header
 
 TIMES = ("t", "time", "zeit", "stamp", "timestamp", "seconds", "date", "datetime", "when")
@@ -263,7 +264,7 @@ def _sampling(time: np.ndarray) -> str:
     if not steps.size:
         return "one sample"
     typical = float(np.median(steps))
-    if np.ptp(steps) <= 1e-3 * typical:
+    if np.ptp(steps) <= UNEVEN_SAMPLING * typical:
         return f"{time.size} samples, {typical:.6g} apart"
     return f"{time.size} samples, {steps.min():.6g} to {steps.max():.6g} apart, {typical:.6g} typically"
 

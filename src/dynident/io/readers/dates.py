@@ -12,7 +12,7 @@ NOT_A_DATE = "is neither a number nor a date such as 2024-05-01T12:00:00.250+02:
 _ZONE = r"\s?(?:Z|z|[+-]\d\d(?::?\d\d)?)"
 DATE = re.compile(rf"\d{{4}}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{{1,9}})?)?(?:{_ZONE})?)?")
 _ZONED = rf":.*{_ZONE}$"
-_NANOSECONDS = 1e9
+_NANOSECONDS = 1e9  # in a second
 
 
 def is_date(text: str) -> bool:

@@ -16,7 +16,7 @@ from dynident.io.readers.columns import TIME, ColumnRef, ReadRequest
 from dynident.io.readers.table_columns import TableColumns, TableValues
 
 CLOCK = "time"  # the column of a file whose signals bring their times along
-NANOSECONDS = 1e9
+NANOSECONDS = 1e9  # in a second
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import numpy as np
 Interval = tuple[Any, Any]  # (lo, hi): arrays, or numbers, of one shape
 
 PHI = float.fromhex("0x1.0000000000002p-53")
-ETA = 5e-324
+ETA = 5e-324  # the smallest positive number of double precision
 LARGEST = np.finfo(float).max
 TINY = 1e-300  # absolute: more than any underflow can lose
 UNIT = 2.0**-52  # relative error of a rounded operation, doubled
