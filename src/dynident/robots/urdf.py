@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from xml.etree import ElementTree as xml
 
@@ -21,6 +22,8 @@ MOST_LINKS = 1_000  # and as many joints: each link of a tree hangs on one
 ENCODINGS = ("utf-8", "utf8", "us-ascii", "ascii", "utf-16", "iso-8859-1", "latin-1", "latin1")
 MOVING = ("revolute", "continuous", "prismatic")
 TRIANGLE_SLACK = 1e-6  # relative; principal moments of real bodies obey a + b >= c, and files round
+UNIT_SLACK = 1e-3  # of an axis' length; files round directions
+LARGE_RADIUS = 10.0  # m, of gyration; a link that is larger has its inertia in other units
 
 Vector = tuple[float, ...]  # three of them
 
@@ -118,14 +121,14 @@ def _robot(source: str, data: bytes) -> Urdf:
     for tag, found in elements.items():
         if len(found) > MOST_LINKS:
             raise ProblemError(f"{source} has {len(found)} {tag}s; more than {MOST_LINKS} are refused.")
-    faults: list[str] = []
+    faults, notes = _loops_outside(source, root), list[str]()
     links = _links(source, elements["link"], faults)
-    joints = tuple(_joint(source, element, faults) for element in elements["joint"])
+    joints = tuple(_joint(source, element, faults, notes) for element in elements["joint"])
     if not faults:
         faults += _tree_faults(source, links, joints)
     if faults:
         raise ProblemError(faults)
-    notes: list[str] = []
+    joints = tuple(_led_by_mover(joint, {j.name: j for j in joints}) for joint in joints)
     for name, inertial in links.items():
         notes += [] if inertial is None else _inertia_notes(source, name, inertial)
     return Urdf(root.get("name", ""), source, data.decode(_encoding(data), errors="replace"), links, joints, tuple(notes))
@@ -179,64 +182,101 @@ def _one(where: str, element: xml.Element | None, key: str, usual: str, faults: 
     return _numbers(where, element, key, usual, faults)[0]
 
 
+def _loops_outside(source: str, root: xml.Element) -> list[str]:
+    """Joints that close a loop where URDF itself has no word for it: dynamics of the tree alone would be another robot's."""
+    found = [e for e in root.iter() if isinstance(e.tag, str) and _local(e.tag) == "loop_joint"]
+    found += [e for simulator in root.findall("gazebo") for e in simulator.iter("joint") if e.find("child") is not None]
+    return [f"{source}: <{_local(e.tag)}> '{e.get('name', '')}' closes a loop. Only trees are taken; delete it to take "
+            "the tree without it." for e in found]
+
+
+def _only(where: str, element: xml.Element, tag: str, faults: list[str]) -> xml.Element | None:
+    """The child of that name, of which there may be one."""
+    found = element.findall(tag)
+    if len(found) > 1:
+        faults.append(f"{where} holds {len(found)} <{tag}>; which one counts? Keep one.")
+    return found[0] if found else None
+
+
 def _links(source: str, elements: list[xml.Element], faults: list[str]) -> dict[str, Inertial | None]:
     if not elements:
         faults.append(f"{source} holds no link.")
     names = [element.get("name", "") for element in elements]
     faults += [f"{source}: a link has no name."] * ("" in names)
     faults += [f"{source}: {count} links are called '{name}'." for name, count in Counter(names).items() if count > 1]
-    return {name: _inertial(f"{source}, link '{name}'", element.find("inertial"), faults)
+    return {name: _inertial(f"{source}, link '{name}'", element, faults)
             for name, element in zip(names, elements, strict=True)}
 
 
-def _inertial(where: str, element: xml.Element | None, faults: list[str]) -> Inertial | None:
+def _inertial(where: str, link: xml.Element, faults: list[str]) -> Inertial | None:
+    element = _only(where, link, "inertial", faults)
     if element is None:
         return None
-    if element.find("mass") is None or element.find("inertia") is None:
+    origin, weight, inertia = (_only(where, element, tag, faults) for tag in ("origin", "mass", "inertia"))
+    if weight is None or inertia is None:
         faults.append(f"{where}: its <inertial> lacks <mass> or <inertia>; give both, or none for a massless frame.")
         return None
-    origin = element.find("origin")
-    mass = _one(where, element.find("mass"), "value", "0", faults)
-    moments = tuple(_one(where, element.find("inertia"), key, "0", faults)
-                    for key in ("ixx", "ixy", "ixz", "iyy", "iyz", "izz"))
+    missing = [f"{key} of <{e.tag}>" for e, keys in ((weight, ("value",)), (inertia, ("ixx", "iyy", "izz"))) for key in keys
+               if e.get(key) is None]
+    if missing:
+        faults.append(f"{where}: {', '.join(missing)} is not said; write 0 where it is none.")
+    mass = _one(where, weight, "value", "0", faults)
+    moments = tuple(_one(where, inertia, key, "0", faults) for key in ("ixx", "ixy", "ixz", "iyy", "iyz", "izz"))
     if mass < 0:
         faults.append(f"{where}: its mass is {mass:g} kg; a mass is not negative.")
     return Inertial(mass, _numbers(where, origin, "xyz", "0 0 0", faults), _numbers(where, origin, "rpy", "0 0 0", faults),
                     moments)
 
 
-def _joint(source: str, element: xml.Element, faults: list[str]) -> UrdfJoint:
+def _joint(source: str, element: xml.Element, faults: list[str], notes: list[str]) -> UrdfJoint:
     name, kind = element.get("name", ""), element.get("type", "")
     where = f"{source}, joint '{name}'"
+    faults += [f"{source}: a joint has no name."] * (not name)
     if kind not in (*MOVING, "fixed"):
         way = (" A robot whose base floats has no arm's dynamics; fix the base." if kind == "floating" else
                " Replace it by two prismatic joints and a revolute one." if kind == "planar" else did_you_mean(kind, MOVING))
         faults.append(f"{where}: its type is '{kind}'; revolute, continuous, prismatic and fixed are known.{way}")
     ends = []
     for end in ("parent", "child"):
-        found = element.find(end)
+        found = _only(where, element, end, faults)
         ends.append("" if found is None else found.get("link", ""))
         faults += [f"{where} names no {end} link."] * (not ends[-1])
-    origin, limit, dynamics = element.find("origin"), element.find("limit"), element.find("dynamics")
-    axis = _numbers(where, element.find("axis"), "xyz", "1 0 0", faults)
-    length = math.hypot(*axis)
-    if kind in MOVING and length < ZERO_AXIS:
-        faults.append(f"{where}: its axis is zero; give a direction.")
-    unit = tuple(a / (length or 1.0) for a in axis)
+    origin, limit, dynamics, axis, mimic = (_only(where, element, tag, faults)
+                                            for tag in ("origin", "limit", "dynamics", "axis", "mimic"))
     unlimited = kind == "continuous" or limit is None
+    lower, upper = ((-math.inf, math.inf) if unlimited else
+                    tuple(_one(where, limit, key, "0", faults) for key in ("lower", "upper")))
+    if lower > upper:
+        faults.append(f"{where}: its lower limit {lower:g} is above its upper limit {upper:g}; exchange them.")
+    damping, friction = (_one(where, dynamics, key, "0", faults) for key in ("damping", "friction"))
+    notes += [f"{where}: its {key} is {value:g}; friction that drives a joint is none." for key, value in
+              (("damping", damping), ("friction", friction)) if value < 0]
     return UrdfJoint(
         name, kind, ends[0], ends[1], _numbers(where, origin, "xyz", "0 0 0", faults),
-        _numbers(where, origin, "rpy", "0 0 0", faults), unit,
-        -math.inf if unlimited else _one(where, limit, "lower", "0", faults),
-        math.inf if unlimited else _one(where, limit, "upper", "0", faults),
-        _limit(where, limit, "velocity", faults), _limit(where, limit, "effort", faults),
-        _one(where, dynamics, "damping", "0", faults), _one(where, dynamics, "friction", "0", faults),
-        _mimic(where, element.find("mimic"), faults))
+        _numbers(where, origin, "rpy", "0 0 0", faults), _axis(where, kind, axis, faults, notes), lower, upper,
+        _limit(where, limit, "velocity", faults), _limit(where, limit, "effort", faults), damping, friction,
+        _mimic(where, mimic, faults))
+
+
+def _axis(where: str, kind: str, element: xml.Element | None, faults: list[str], notes: list[str]) -> Vector:
+    """Of length one: an axis is a direction, whatever its length in the file."""
+    axis = _numbers(where, element, "xyz", "1 0 0", faults)
+    length = math.hypot(*axis)
+    if kind in MOVING:
+        if length < ZERO_AXIS:
+            faults.append(f"{where}: its axis is zero; give a direction.")
+        elif abs(length - 1) > UNIT_SLACK:
+            notes.append(f"{where}: its axis has length {length:.4g} and is taken as a direction of length 1.")
+        if element is None:
+            notes.append(f"{where} names no axis; that of URDF's standard is taken, 1 0 0.")
+    return tuple(a / (length or 1.0) for a in axis)
 
 
 def _limit(where: str, limit: xml.Element | None, key: str, faults: list[str]) -> float:
     """Files write 0 for 'not said' as often as they leave it out."""
     value = math.inf if limit is None or limit.get(key) is None else _one(where, limit, key, "0", faults)
+    if value < 0:
+        faults.append(f"{where}: its limit of {key} is {value:g}; a limit is positive, or left out.")
     return value if value > 0 else math.inf
 
 
@@ -261,12 +301,17 @@ def _tree_faults(source: str, links: dict[str, Inertial | None], joints: tuple[U
             named = " and ".join(f"'{j.name}'" for j in joints if j.child == link)
             faults.append(f"{source}: link '{link}' hangs on {count} joints ({named}): a closed loop. Only trees are taken; "
                           "open the loop at one of these joints.")
+    faults += [f"{source}, joint '{joint.name}' leads from link '{joint.child}' to itself; name another parent."
+               for joint in joints if joint.parent == joint.child]
     roots = [link for link in links if all(j.child != link for j in joints)]
     if not faults and not roots:
         faults.append(f"{source}: every link hangs on another one, in a closed loop. Only trees are taken; open it somewhere.")
     if not faults and (len(roots) > 1 or len(_reached(roots[0], joints)) < len(links)):
         lost = sorted(set(links) - _reached(roots[0], joints))
-        faults.append(f"{source}: no joint leads from '{roots[0]}' to {', '.join(repr(n) for n in lost[:5])}; connect "
+        ring = [f"'{j.name}'" for j in joints if len(roots) == 1 and j.child in lost]
+        faults.append(f"{source}: the joints {' and '.join(ring[:5])} hang on each other, in a closed loop that nothing "
+                      "holds. Only trees are taken; let one of their links hang on the rest of the arm." if ring else
+                      f"{source}: no joint leads from '{roots[0]}' to {', '.join(repr(n) for n in lost[:5])}; connect "
                       "them, with a fixed joint where nothing moves.")
     return faults + [fault for joint in joints for fault in _mimic_faults(source, joint, {j.name: j for j in joints})]
 
@@ -274,13 +319,31 @@ def _tree_faults(source: str, links: dict[str, Inertial | None], joints: tuple[U
 def _mimic_faults(source: str, joint: UrdfJoint, joints: dict[str, UrdfJoint]) -> list[str]:
     if joint.mimic is None:
         return []
+    where = f"{source}, joint '{joint.name}'"
+    if not joint.mimic.joint:
+        return [f"{where}: its <mimic> names no joint; say which one it follows, as in <mimic joint=\"NAME\"/>."]
     leader = joints.get(joint.mimic.joint)
     if leader is None:
-        return [f"{source}, joint '{joint.name}' mimics '{joint.mimic.joint}', which does not exist."
-                f"{did_you_mean(joint.mimic.joint, joints)}"]
-    if leader.mimic is not None or leader.kind not in MOVING:
-        return [f"{source}, joint '{joint.name}' mimics '{leader.name}', which does not move on its own; name one that does."]
+        return [f"{where} mimics '{joint.mimic.joint}', which does not exist.{did_you_mean(joint.mimic.joint, joints)}"]
+    if leader.kind not in MOVING:
+        return [f"{where} mimics '{leader.name}', which is fixed; name a joint that moves, or make this one fixed too."]
+    followed = [joint.name]
+    while joint.mimic is not None and joint.mimic.joint in joints:
+        followed.append(joint.mimic.joint)
+        joint = joints[joint.mimic.joint]
+        if followed.count(joint.name) > 1:
+            return [f"{where} mimics in a circle ({' follows '.join(followed)}), so none of these moves on its own; remove one "
+                    "<mimic>."]
     return []
+
+
+def _led_by_mover(joint: UrdfJoint, joints: Mapping[str, UrdfJoint]) -> UrdfJoint:
+    """A joint that follows a follower follows whom that one follows."""
+    while joint.mimic is not None and (above := joints[joint.mimic.joint].mimic) is not None:
+        own = joint.mimic
+        joint = replace(joint, mimic=Mimic(above.joint, own.multiplier * above.multiplier,
+                                           own.multiplier * above.offset + own.offset))
+    return joint
 
 
 def _reached(root: str, joints: tuple[UrdfJoint, ...]) -> set[str]:
@@ -303,6 +366,10 @@ def _inertia_notes(source: str, name: str, inertial: Inertial) -> list[str]:
     where = f"{source}, link '{name}'"
     if inertial.mass == 0 and np.any(moments):
         return [f"{where} has inertia and no mass, which no body has."]
+    if inertial.mass > 0 and not np.any(moments):
+        return [f"{where} has mass and no inertia: it is taken as a point."]
+    if inertial.mass > 0 and (radius := float(np.sqrt(np.max(np.abs(moments)) / inertial.mass))) > LARGE_RADIUS:
+        return [f"{where} has a radius of gyration of {radius:.3g} m; is its inertia in kg m^2?"]
     if moments[0] < -TRIANGLE_SLACK * moments[2] or moments[0] + moments[1] < moments[2] * (1 - TRIANGLE_SLACK):
         return [f"{where} has an inertia that no body has (principal moments {moments[0]:.3g}, {moments[1]:.3g}, "
                 f"{moments[2]:.3g} kg m^2)."]
