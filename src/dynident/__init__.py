@@ -1,9 +1,24 @@
 """dynident: parameters of dynamical systems from measured records, with confidence intervals whose coverage is tested."""
 
-import importlib
+# ruff: noqa: E402  Ctrl-C is looked after before anything is loaded that takes time
 import os
-import re
 import sys
+from _signal import SIGINT, default_int_handler, getsignal, signal  # built in: Python's own `signal` would be loaded first
+
+
+def _leave(number: object, frame: object) -> None:
+    os.write(2, b"dynident: Stopped by Ctrl-C; nothing was written.\n")
+    os._exit(130)
+
+
+# The command (`python -m dynident`, or its script) ends at once until it is at work: there is nothing yet to clear away.
+_as_module = sys.argv[:1] == ["-m"] and " -m dynident " in f"{' '.join(sys.orig_argv)} "
+_as_script = os.path.basename("".join(sys.orig_argv[1:2])) in ("dynident", "dynident.exe")
+if (_as_module or _as_script) and getsignal(SIGINT) is default_int_handler:
+    signal(SIGINT, _leave)
+
+import importlib
+import re
 from functools import cache
 from types import ModuleType
 from typing import Any

@@ -6,6 +6,7 @@ import ast
 import ctypes
 import os
 import platform
+import signal
 import subprocess
 import sys
 import time
@@ -193,3 +194,53 @@ def test_nobody_else_asks_which_system_this_is():
             if modules & HOME_ONLY or (isinstance(node, ast.Attribute) and ast.unparse(node) in HOME_ONLY_CALLS):
                 strays.append(f"{path.relative_to(SOURCE)}:{node.lineno}")
     assert strays == []
+
+
+SIGNALS = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+
+
+def until_interrupted():
+    while True:
+        time.sleep(0.01)
+
+
+def interrupted_module(folder, monkeypatch):
+    """A module during whose loading Ctrl-C comes."""
+    (folder / "interrupted_while_loading.py").write_text("import signal\nsignal.raise_signal(signal.SIGINT)\nloaded = True\n")
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.delitem(sys.modules, "interrupted_while_loading", raising=False)
+
+
+@SIGNALS
+def test_ctrl_c_waits_for_an_import_and_then_comes(tmp_path, monkeypatch):
+    interrupted_module(tmp_path, monkeypatch)
+    monkeypatch.setattr(system, "IMPORT_PATIENCE", 60.0)
+    with system.noted_interrupts() as seen, pytest.raises(KeyboardInterrupt):
+        import interrupted_while_loading
+
+        assert interrupted_while_loading.loaded
+        until_interrupted()
+    assert len(seen) >= 2 and sys.modules["interrupted_while_loading"].loaded
+
+
+@SIGNALS
+def test_an_import_that_takes_too_long_is_interrupted(tmp_path, monkeypatch):
+    interrupted_module(tmp_path, monkeypatch)
+    monkeypatch.setattr(system, "IMPORT_PATIENCE", 0.0)
+    with system.noted_interrupts(), pytest.raises(KeyboardInterrupt):
+        import interrupted_while_loading  # noqa: F401
+    assert "interrupted_while_loading" not in sys.modules
+
+
+@SIGNALS
+def test_ctrl_c_in_a_destructor_is_not_lost(capsys):
+    class Interrupted:
+        def __del__(self):
+            signal.raise_signal(signal.SIGINT)
+
+    hook, handler = sys.unraisablehook, signal.getsignal(signal.SIGINT)
+    with system.noted_interrupts(), pytest.raises(KeyboardInterrupt):
+        Interrupted()
+        until_interrupted()
+    assert "Exception ignored" not in capsys.readouterr().err
+    assert sys.unraisablehook is hook and signal.getsignal(signal.SIGINT) is handler

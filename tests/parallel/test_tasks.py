@@ -212,3 +212,17 @@ def test_mpi_gives_the_same(tmp_path):
 def _environment() -> dict[str, str]:
     source = str(Path(di.__file__).parents[1])
     return {**os.environ, "PYTHONPATH": os.pathsep.join([source, os.environ.get("PYTHONPATH", "")])}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_worker_sees_no_ctrl_c_and_ends_at_once_when_told(tmp_path, monkeypatch):
+    with di.process_pool(1) as executor:
+        assert executor.submit(workloads.signals_of_a_worker).result(60) == (True, True)
+        assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])  # here it is heard
+        executor.submit(workloads.computes_in_one_call, str(tmp_path / "begun"))
+        while not (tmp_path / "begun").exists():
+            time.sleep(0.01)
+        kill, killed = os.kill, []
+        monkeypatch.setattr(os, "kill", lambda pid, number: (killed.append(number), kill(pid, number))[1])
+        executor.abort()
+    assert signal.SIGKILL not in killed  # which comes after three seconds in which nothing else has helped

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import tempfile
@@ -43,3 +44,14 @@ def hangs(common, x, forever):
 def unpacked_here(common):
     """Which object the payload became in this process."""
     return os.getpid(), id(common)
+
+
+def signals_of_a_worker():
+    """Whether Ctrl-C was blocked before this process ran its first line, and whether SIGTERM ends it at once."""
+    return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []), signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+def computes_in_one_call(begun):
+    """A compiled call of a minute."""
+    Path(begun).write_text("")
+    hashlib.pbkdf2_hmac("sha256", b"", b"", 10**8)

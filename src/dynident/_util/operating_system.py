@@ -6,6 +6,7 @@ one that he cannot run; the tests take every branch by saying that the system is
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import ctypes
 import os
@@ -14,6 +15,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
@@ -21,6 +23,7 @@ from typing import IO, Any, Literal
 
 System = Literal["linux", "macos", "windows"]
 OTHERS_WRITE = 0o022  # of a file's mode: its group or everybody may write
+IMPORT_PATIENCE, INTERRUPT_AGAIN = 0.5, 0.01  # s: how long Ctrl-C waits for an import, and how often it asks
 QUERY_PROCESS, STILL_ACTIVE = 0x1000, 259  # of Windows: the right to ask about a process, and its exit code until it ends
 FATAL_STATUS = 0xC0000000  # of Windows: exit codes from here on are exceptions that nobody caught
 STATUS_NAMES = {0xC0000005: "access violation", 0xC000001D: "illegal instruction", 0xC0000094: "integer division by zero",
@@ -99,24 +102,87 @@ def ignore_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
+def interrupts_raise() -> None:
+    """From here on Ctrl-C is a KeyboardInterrupt again, unless whoever started this process lets it ignore them."""
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @contextlib.contextmanager
-def noted_interrupts() -> Iterator[list[int]]:
-    """Within, every Ctrl-C is also put into the list: libraries that check arguments in C turn one into an error of theirs."""
+def blocked_interrupts() -> Iterator[None]:
+    """What is started within, processes by threads too, never sees Ctrl-C: it is for this process, which gets it afterwards."""
+    if system() == "windows":
+        yield
+        return
+    from multiprocessing import resource_tracker
+
+    resource_tracker.ensure_running()  # which would unblock them itself, did it begin to run within
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
+def noted_interrupts(leaving: bool = False) -> Iterator[list[int]]:
+    """Within, every Ctrl-C is also put into the list: libraries that check arguments in C turn one into an error of theirs.
+
+    One that comes while a module is loaded waits for its end, at most `IMPORT_PATIENCE`: compiled modules make "cannot be
+    imported" of it, and go on. One that was raised where Python can only print it (a destructor) is raised once more.
+    `leaving`: afterwards there is nothing left to interrupt.
+    """
     seen: list[int] = []
+    waits: list[float] = []  # when those came that wait for an import
 
     def handler(number: int, frame: FrameType | None) -> None:
         seen.append(number)
+        if _imports(frame):
+            waits.append(time.monotonic())
+            if waits[-1] - waits[0] < IMPORT_PATIENCE:
+                _interrupt_later()
+                return
+        waits.clear()
         signal.default_int_handler(number, frame)
 
+    def unraisable(what: Any) -> None:
+        if issubclass(what.exc_type, KeyboardInterrupt):
+            _interrupt_later()
+        else:
+            before(what)
+
+    before = sys.unraisablehook
     ours = (threading.current_thread() is threading.main_thread()
             and signal.getsignal(signal.SIGINT) is signal.default_int_handler)
     if ours:
+        sys.unraisablehook = unraisable
         signal.signal(signal.SIGINT, handler)
     try:
         yield seen
     finally:
         if ours and signal.getsignal(signal.SIGINT) is handler:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(signal.SIGINT, signal.SIG_IGN if leaving else signal.default_int_handler)
+            sys.unraisablehook = before
+
+
+def _imports(frame: FrameType | None) -> bool:
+    """Whether a module is being loaded."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _interrupt_later() -> None:
+    again = threading.Timer(INTERRUPT_AGAIN, _thread.interrupt_main)
+    again.daemon = True
+    again.start()
+
+
+def end_when_told() -> None:
+    """In a worker: SIGTERM ends it at once, in the midst of a compiled call too, where a handler in Python would wait."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def terminate_like_interrupt() -> None:

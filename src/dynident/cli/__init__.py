@@ -82,7 +82,7 @@ def main(arguments: list[str] | None = None) -> None:
             stream.reconfigure(errors="replace")  # a terminal that knows no ± gets a ?, not an error
     debug = "--debug" in given
     given = ["--debug"] * debug + [a for a in given if a != "--debug"]  # accepted before and after the command
-    with noted_interrupts() as interrupts, warnings.catch_warnings(), harmless_output():
+    with noted_interrupts(leaving=arguments is None) as interrupts, warnings.catch_warnings(), harmless_output():
         if not debug:
             warnings.showwarning = _say_warning
         code = _run(given, debug, interrupts)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
-from dynident._util.operating_system import ignore_interrupts
+from dynident._util.operating_system import blocked_interrupts, ignore_interrupts
 from dynident.errors import ProblemError, SimulatorLost
 
 MAX_CRASHES = 3  # at different values; then the function is called broken
@@ -65,7 +65,8 @@ class _Worker:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.process = context.Process(target=_serve, args=(theirs, content), daemon=True)
-        self.process.start()
+        with blocked_interrupts():
+            self.process.start()
         theirs.close()
 
     def call(self, arguments: tuple[Any, ...], limit: float) -> Any:

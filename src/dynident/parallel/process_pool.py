@@ -13,7 +13,7 @@ from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dynident._util.operating_system import available_cores, ignore_interrupts
+from dynident._util.operating_system import available_cores, blocked_interrupts, end_when_told, ignore_interrupts
 from dynident.errors import DynidentError, ProblemError
 
 if TYPE_CHECKING:
@@ -125,8 +125,11 @@ class PoolExecutor(Executor):
             from pebble import ProcessPool
 
             self._temporary = Path(tempfile.mkdtemp(prefix="dynident-workers-"))
-            self._pool = ProcessPool(self.workers, context=multiprocessing.get_context("spawn"), initializer=_initialize_worker,
-                                     initargs=(str(self._temporary),))
+            made = ProcessPool(self.workers, context=multiprocessing.get_context("spawn"), initializer=_initialize_worker,
+                               initargs=(str(self._temporary),))
+            with blocked_interrupts():  # its threads start the processes, which are silent from their first moment on
+                assert made.active  # asked so, it starts
+            self._pool = made
         return self._pool
 
     def _count_success(self, future: Future) -> None:
@@ -138,6 +141,7 @@ def _initialize_worker(temporary: str) -> None:
     """In a new worker: Ctrl-C is for the main process, and the end of that is the end of this; temporary files, those of a
     compiler too, are where the main process clears them away."""
     ignore_interrupts()
+    end_when_told()
     tempfile.tempdir = os.environ["TMPDIR"] = temporary
     if "numpy" not in sys.modules:
         os.environ.update({name: os.environ.get(name, "1") for name in THREAD_VARIABLES})
