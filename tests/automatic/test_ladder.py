@@ -321,3 +321,22 @@ def test_a_search_for_noise_that_nobody_asked_for_ends_with_its_passes():
     few, more = (each.counts["jacobians"] - first.counts["jacobians"] for each in found)
     assert few < more
     assert found[0].criterion == "output error"
+    assert "was ended after 5 passes" in found[0].notes[0] and "has an end" not in found[0].notes[0]
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_record_that_is_too_long_to_ask_for_other_noise_says_so_at_the_end(seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    model = di.EquationModel(states={"h": "c*u - a*sqrt(h)"}, inputs=["u"], outputs=["h"])
+    u = 2 + 0.8 * rng.normal(size=300).clip(-2, 2)
+    run = di.simulate(model, {"c": 0.05, "a": 0.08, "h(0)": 1.5}, di.Experiment(np.arange(300.0), {"u": u}))
+    seen = u + 0.3 * rng.normal(size=300)
+    record = di.Experiment(np.arange(300.0), {"u": seen}, {"h": run.outputs["h"] + 0.002 * rng.normal(size=300)})
+    problem = di.Problem(model, [record], [di.Parameter("c", 0.06), di.Parameter("a", 0.1)])
+    said = []
+    for most in (1, 50_000):
+        monkeypatch.setattr(prediction_stage, "MOST_ROWS", most)
+        found = di.identify(problem, progress=False)
+        said.append(any("was not asked: with 300 samples" in note for note in found.notes))
+        assert found.criterion != "output error" or most == 1
+    assert said == [True, False]

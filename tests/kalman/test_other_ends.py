@@ -6,6 +6,7 @@ import numpy as np
 from noisy_plants import simulate
 
 import dynident as di
+from dynident.kalman.prediction_error import other_ends
 
 
 def mean_reversion(seed):
@@ -70,3 +71,10 @@ def test_a_right_model_with_noise_in_it_that_forgets_soon_is_not_called_wrong():
     for seed in (1, 3, 4):
         verdict = di.identify(mean_reversion(seed), di.prediction_error(), progress=False).verdict
         assert verdict.grade not in "CD" and "Noise in the model is not the reason" not in verdict.sentence
+
+
+def test_a_record_that_is_too_long_to_look_for_a_second_maximum_says_so(monkeypatch):
+    for row, said in ((40, True), (400, False)):
+        monkeypatch.setattr(other_ends, "LONG_RECORD", row)
+        notes = di.identify(mean_reversion(1), di.prediction_error(), progress=False).notes
+        assert any("second maximum was not looked for" in note for note in notes) == said

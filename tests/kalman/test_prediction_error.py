@@ -134,7 +134,7 @@ def test_noise_of_a_sensor_taken_for_a_disturbance_attenuates_and_is_said():
             low, high = found.uncertainty.interval("a")
             misses[place] += not low <= truth["a"] <= high
     assert misses["sensor"] <= 3 and misses["behind"] >= 8
-    assert found.criterion == "prediction error" and any("Were it that of its sensor" in note for note in found.notes)
+    assert found.criterion == "prediction error" and any("were it that of its sensor" in note for note in found.notes)
 
 
 def test_a_free_initial_state_does_not_make_the_noise_vanish():
@@ -260,3 +260,17 @@ def test_intervals_of_initial_states_hold_them(plant, initial):
 def test_noises_beside_those_of_the_outputs_are_printed(kind, printed):
     text = " ".join(str(di.identify(tank(0, kind)[0], progress=False)).split())
     assert f"disturbed {printed}" in text
+
+
+@pytest.mark.parametrize(("kind", "stated"), [("sensor", True), ("behind", True), ("sensor", False), ("behind", False)])
+def test_where_the_noise_of_an_input_is_stands_in_one_note(kind, stated):
+    problem = tank(0, kind)[0] if stated else tank(0, kind)[0].with_output_noise_only()
+    found = di.identify(problem, "prediction_error", progress=False)
+    assert found.criterion != "output error"
+    assert sum("sensor" in note or "behind" in note for note in found.notes) == 1
+
+
+def test_a_place_that_does_not_matter_is_said_beside_the_criterion():
+    found = di.identify(oscillator(1, "behind")[0].replace(process_noise={"u": di.Gaussian(1e-4)}), "prediction_error",
+                        progress=False)
+    assert "noise of u is stated; whether that of u is in its sensor or acts behind it moves no unknown" in found.notes[0]

@@ -179,7 +179,8 @@ def smoothed_estimate(setup: AutomaticSetup, state: AutomaticState) -> Estimate 
         return None
     reason = (f"Believed for prediction from sample to sample, not for simulation: {belief.reason} No simulation of a whole "
               "record describes it: there is noise in the model or in its inputs, or chaos.")
-    return replace(estimate, notes=(reason, *estimate.notes), believed=True, belief_reason=reason, stages=state.trail,
+    notes = (reason, *estimate.notes, *([NOT_ASKED.format(rows=state.unasked_rows)] if state.unasked_rows else []))
+    return replace(estimate, notes=notes, believed=True, belief_reason=reason, stages=state.trail,
                    counts={**estimate.counts, **state.spent}, arrived_by="smoother")
 
 

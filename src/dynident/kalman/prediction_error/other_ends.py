@@ -22,12 +22,14 @@ BEHIND = 0.1  # by which L falls behind a ridge
 AT_A_POINT = 6  # steps of scoring
 LONG_RECORD = 20_000  # rows of the filter: above it one end is enough to wait for
 APART = 3.0  # standard errors between two ends, or they are one
+NOT_WALKED = ("Whether the likelihood has a second maximum was not looked for: {rows:,} samples times sub-steps are more than "
+              f"{LONG_RECORD:,}. Fit a part of the record to ask.")
 REACH = 1.96  # standard deviations in the half-width of a 95 % interval
 
 
 def starts_beyond(setup: PredictionSetup, found: ScoringState, lower: np.ndarray, upper: np.ndarray) -> list[np.ndarray]:
     """Where to search on either side of `found`, if anywhere; nowhere for a long record."""
-    if not (found.converged and setup.unknowns) or sum(len(record.columns) for record in setup.records) > LONG_RECORD:
+    if not (found.converged and setup.unknowns) or rows_of(setup) > LONG_RECORD:
         return []
     covariance = inverse_information(found.at.information)
     k = worst_determined(setup, found, covariance)
@@ -36,6 +38,11 @@ def starts_beyond(setup: PredictionSetup, found: ScoringState, lower: np.ndarray
     along = STRIDE * covariance[:, k] / np.sqrt(covariance[k, k])
     starts = [_behind_the_ridge(setup, found, lower, upper, k, side * along) for side in (-1, 1)]
     return [start for start in starts if start is not None]
+
+
+def rows_of(setup: PredictionSetup) -> int:
+    """What a pass of the filter goes through: samples times sub-steps."""
+    return sum(len(record.columns) for record in setup.records)
 
 
 def worst_determined(setup: PredictionSetup, found: ScoringState, covariance: np.ndarray) -> int:
@@ -66,10 +73,11 @@ def _behind_the_ridge(setup: PredictionSetup, found: ScoringState, lower: np.nda
 
 
 def rivals(setup: PredictionSetup, found: ScoringState, others: Sequence[ScoringState]) -> tuple[list[np.ndarray], list[str]]:
-    """Ends that explain the record nearly as well as `found`: standard deviations (unknowns,) that reach them, and words."""
+    """Ends that explain the record nearly as well as `found`: standard deviations (unknowns,) that reach them, and words; also where none were looked for."""
     n = setup.unknowns
     std = np.sqrt(np.maximum(np.diag(inverse_information(found.at.information))[:n], np.finfo(float).tiny))
-    shifts, said = [], []
+    shifts: list[np.ndarray] = []
+    said = [NOT_WALKED.format(rows=rows_of(setup))] if setup.unknowns and rows_of(setup) > LONG_RECORD else []
     for other in others:
         gap, away = 2 * (other.at.value - found.at.value), other.theta[:n] - found.theta[:n]
         names = [k for k in range(n) if abs(away[k]) > APART * std[k]]

@@ -91,11 +91,11 @@ def after_output_error(method: PredictionError, problem: Problem, first: Estimat
     found = search.restricted(end.found, method, tell)
     if first.converged and found.converged and search.all_vanished(found.theta):
         return _as_output_error(method, problem, first, f"maximum likelihood finds no noise in {', '.join(search.inner)}")
-    found, criterion, remarks = _place(search, method, found, tell)
-    remarks = [*stiff, *remarks]
-    remarks += [f"Maximum likelihood finds no noise in '{name}'." for _, name in search.vanished(found.theta)]
+    found, criterion, place = _place(search, method, found, tell)
+    remarks = [*stiff, *(f"Maximum likelihood finds no noise in '{name}'." for _, name in search.vanished(found.theta))]
     remarks += search.hardly_known(found)
     shifts, said = _unstated_place(end, ends) if noise is None else ([], [])
+    why = why if said or not place else f"{why}; {place}"  # where the noise of an input is, is said once
     elsewhere, rival = rivals(search.setup, end.found, end.others)
     compiling = compiler.seconds_compiling - compiled
     times = {"compile": compiling, "solve": time.perf_counter() - began - compiling}
@@ -156,6 +156,9 @@ def _verdict(end: LikelihoodEnd, asked: bool) -> tuple[str, bool]:
     search, found, inner = end.search, end.found, ", ".join(end.search.inner)
     if asked:
         return f"noise of {inner} is stated", True
+    if not found.converged and search.setup.spent:
+        return (f"its residuals are not white, but the search for noise of {inner} was ended after {search.setup.most_passes:.0f} "
+                "passes of the filter with derivatives, before it had an end: prediction_error() goes on to it"), False
     if not found.converged:
         return f"its residuals are not white, but no likelihood with noise of {inner} has an end", False
     gain = 2 * (search.without_noise().at.value - found.at.value)
@@ -238,26 +241,29 @@ def explained(estimate: Estimate) -> str:
 
 
 def _place(search: Search, method: PredictionError, found: ScoringState, tell: Callable[..., object]
-           ) -> tuple[ScoringState, str, list[str]]:
-    """The point by the criterion that fits the place of the inputs' noise: a sensor's error asks for total least squares."""
+           ) -> tuple[ScoringState, str, str]:
+    """The point by the criterion that fits the place of the inputs' noise, and what to say of that place, if anything.
+
+    A sensor's error asks for total least squares.
+    """
     setup = search.setup
     noisy = [name for place, name in setup.terms if place == "input"]
     if not noisy or not found.converged:
-        return found, PREDICTION_ERROR, []
+        return found, PREDICTION_ERROR, ""
     size, name = _attenuation(setup, found)
     sensors = [name for name in noisy if name in setup.problem.noisy_inputs]
     if not size > ATTENUATION:
-        return found, PREDICTION_ERROR, [f"Whether the noise of {', '.join(noisy)} is that of its sensor or acts behind it "
-                                         f"moves no unknown by more than {size:.2g} standard errors."]
+        return found, PREDICTION_ERROR, (f"whether that of {', '.join(noisy)} is in its sensor or acts behind it moves no "
+                                         f"unknown by more than {size:.2g} standard errors")
     if not sensors:
-        return found, PREDICTION_ERROR, [
-            f"The noise of {', '.join(noisy)} is taken to act behind the input. Were it that of its sensor, {name} would be "
-            f"off by {size:.2g} standard errors: then say it in the experiment, noise={{\"{noisy[0]}\": Gaussian(...)}}."]
+        return found, PREDICTION_ERROR, (
+            f"that of {', '.join(noisy)} is taken to act behind the input; were it that of its sensor, {name} would be "
+            f"off by {size:.2g} standard errors: then say it in the experiment, noise={{\"{noisy[0]}\": Gaussian(...)}}")
     moving = np.arange(found.theta.size) < setup.unknowns
     exact = minimise(setup, found.theta, search.lower, search.upper, moving, TOTAL_LEAST_SQUARES, method.max_iterations, tell)
-    remark = (f"The error of the sensor of {', '.join(sensors)} matters: treated as a disturbance it would move {name} by "
-              f"{size:.2g} standard errors (attenuation), so that the unknowns are those of dynamic total least squares.")
-    return replace(exact, history=(*found.history, *exact.history)), ERRORS_IN_VARIABLES, [remark]
+    place = (f"that of the sensor of {', '.join(sensors)}, treated as a disturbance, would move {name} by {size:.2g} standard "
+             "errors (attenuation), so that the unknowns are those of dynamic total least squares")
+    return replace(exact, history=(*found.history, *exact.history)), ERRORS_IN_VARIABLES, place
 
 
 def _attenuation(setup: PredictionSetup, found: ScoringState) -> tuple[float, str]:
