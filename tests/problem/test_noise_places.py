@@ -7,6 +7,8 @@ import pytest
 
 import dynident as di
 from dynident.io.problem_file.read import read_problem, write_problem
+from dynident.methods.capabilities import Support
+from dynident.methods.presets import METHODS, method_class
 
 
 def problem(input_noise=None, process_noise=None, method=None):
@@ -36,19 +38,51 @@ def test_problem_file_says_them_as_the_manual_does(tmp_path):
     assert read.noisy_inputs == ("u",) and read.process_noise == {"x": di.Gaussian()}
 
 
-@pytest.mark.parametrize("method", ["single_shooting", "multiple_shooting", "full_discretization", "least_squares", "kalman",
-                                    "moving_horizon", "boundary_value", "set_membership"])
-def test_a_method_that_takes_inputs_as_exact_says_so(method):
-    for asked in (problem(di.Gaussian(0.03)), problem(None, {"u": di.Gaussian()})):
-        with pytest.raises(di.NotSupported, match=r"noise of the input u.*prediction_error"):
-            di.identify(asked, method, progress=False)
+PLACES = {"sensor": (di.Gaussian(0.03), {}), "sensor, open": (di.Gaussian(), {}), "behind": (None, {"u": di.Gaussian()}),
+          "state": (None, {"x": di.Gaussian(0.1)})}
+SPREAD = ("multistart",)  # its row is that of the method inside
+ROBOTS = ("inverse_dynamics",)  # takes no equations
+EQUATIONS = [kind for kind in METHODS if kind not in (*SPREAD, *ROBOTS)]
 
 
-@pytest.mark.parametrize("method", ["single_shooting", "multiple_shooting", "full_discretization", "least_squares",
-                                    "set_membership"])
-def test_a_method_that_takes_the_model_as_undisturbed_says_so(method):
-    with pytest.raises(di.NotSupported, match=r"process noise of x.*prediction_error"):
-        di.identify(problem(None, {"x": di.Gaussian(0.1)}), method, progress=False)
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("kind", EQUATIONS)
+def test_a_method_takes_noise_where_its_row_says_so_and_refuses_it_else(kind, place):
+    """Taken is what changes the answer: nothing ignores in silence what a problem says."""
+    method, asked = method_class(kind)(), problem(*PLACES[place])
+    if getattr(method.capabilities, "process_noise" if place == "state" else "input_noise") is Support.YES:
+        with_it, without = (_interval(each, method) for each in (asked, problem()))
+        assert with_it != without
+        return
+    said = "process noise of x" if place == "state" else "noise of the input u"
+    for refusal in (lambda: method.check_supports(asked), lambda: di.identify(asked, method, progress=False),
+                    lambda: di.multistart(method, points=[{"k": 1.0}]).check_supports(asked)):
+        with pytest.raises(di.NotSupported, match=f"{said}.*prediction_error"):
+            refusal()
+
+
+def _interval(asked, method):
+    try:
+        found = di.identify(asked, method, progress=False)
+    except di.NotConverged as end:
+        found = end.estimate
+    return found.uncertainty.interval("k")
+
+
+@pytest.mark.parametrize(("place", "said"), [("sensor", "errors of the torques itself.*the input tau1"),
+                                             ("behind", "errors of the torques itself.*the input tau1"),
+                                             ("state", "states process noise of q")])
+def test_robots_refuse_noise_that_a_fit_of_torques_does_not_take(place, said):
+    arm, still = di.RobotModel(di.library.two_link_urdf()), np.zeros(50)
+    record = di.Experiment(np.linspace(0, 1, 50), dict.fromkeys(arm.inputs, still), dict.fromkeys(arm.outputs, still),
+                           {"tau1": di.Gaussian(0.1)} if place == "sensor" else {}, hold="linear")
+    process = {"behind": {"tau1": di.Gaussian()}, "state": {arm.states[0]: di.Gaussian()}}.get(place, {})
+    with pytest.raises(di.NotSupported, match=said):
+        di.identify(di.Problem(arm, [record], [], process_noise=process), "inverse_dynamics", progress=False)
+
+
+def test_every_method_is_asked():
+    assert {*EQUATIONS, *SPREAD, *ROBOTS} == set(METHODS)
 
 
 def test_filters_and_the_smoother_take_process_noise_from_the_problem():

@@ -146,20 +146,32 @@ def _planned_records(problem: Problem, layout: RecordLayout, std: np.ndarray) ->
 
 def _notes_on_what_is_ignored(known: Problem | Estimate) -> list[str]:
     """What the problem or the estimate reckons with and the plan does not."""
-    problem = problem_of(known)
+    problem, notes = problem_of(known), []
     bounds = [c.text for c in problem.constraints if c.of_states(problem.model.states)]
     if bounds:
-        return [f"'{bounds[0]}' bounds states of the records at hand; the plan keeps to its own constraints only. Give it "
-                "among them, if it is meant for the machine."]
-    if isinstance(known, Problem):
-        return []
-    noisy = known.filtered is not None and any(known.filtered.process_noise.values())
-    if not noisy and known.smoothed is None:
-        return []
-    what = "noise that acts on the system" if noisy else "errors of the model"
-    return [f"The estimate allows for {what}, and the plan does not: standard deviations before and after are those of a "
-            "model that is exact, and too small. Take the input, not the predicted std; how sure a fit with such errors "
-            "will be, a fit to simulated records tells."]
+        notes.append(f"'{bounds[0]}' bounds states of the records at hand; the plan keeps to its own constraints only. Give it "
+                     "among them, if it is meant for the machine.")
+    left_out = _noises_left_out(known)
+    if not left_out and isinstance(known, Estimate) and known.smoothed is not None:
+        left_out = ["errors of the model"]
+    if left_out:
+        whose = "estimate allows for" if isinstance(known, Estimate) else "problem states"
+        notes.append(f"The {whose} {', '.join(left_out)}, and the plan does not: standard deviations before and after are "
+                     "those of a model and inputs that are exact, and too small. Take the input, not the predicted std; how "
+                     "sure a fit with such errors will be, a fit to simulated records tells.")
+    return notes
+
+
+def _noises_left_out(known: Problem | Estimate) -> list[str]:
+    """All but those of the outputs' sensors, each by where it acts."""
+    problem = problem_of(known)
+    acting = list(problem.process_noise)
+    if isinstance(known, Estimate):
+        filtered = {} if known.filtered is None else known.filtered.process_noise
+        found = known.process_noise or filtered
+        acting = [name for name in {**dict.fromkeys(acting), **found} if found.get(name, 1.0) > 0]
+    return [*(f"noise of the sensor of {name}" for name in problem.noisy_inputs),
+            *(f"noise {'behind' if name in problem.model.inputs else 'on'} {name}" for name in acting)]
 
 
 def _fix_known_initial_states(parameters: Sequence[Parameter | InitialState], at_hand: list[Experiment],

@@ -14,7 +14,7 @@ from dynident.inverse_dynamics.friction_choice import FrictionTrial, choose_fric
 from dynident.inverse_dynamics.result import torque_estimate, torque_validation
 from dynident.inverse_dynamics.run import WEIGHTINGS, fit_torques
 from dynident.inverse_dynamics.setup import ArmAlongMotion, torque_record
-from dynident.methods.capabilities import Capabilities, Support
+from dynident.methods.capabilities import Capabilities, Support, check_supports
 from dynident.methods.method import Method
 from dynident.methods.options import check_options, documented, is_number, one_of, option, true_or_false, whole_number
 from dynident.problem.experiment import Experiment
@@ -26,6 +26,12 @@ from dynident.robots.model import RobotModel
 def frequency(name: str, value: Any) -> list[str]:
     good = value == "auto" if isinstance(value, str) else is_number(value) and value > 0
     return [] if good else [f"{name} = {value!r}; give a frequency in Hz, or \"auto\"."]
+
+DISTURBED = ("{method} takes torques as all that moves the arm, but the problem states process noise of {names}. Leave it "
+             "out (problem.with_output_noise_only()): what disturbs the arm is among the errors of the torques, "
+             "which the fit finds.")
+NOISY_TORQUES = ("{method} finds the errors of the torques itself, from what the fit leaves over, but the problem states noise "
+                 "of {names}. Leave it out (problem.with_output_noise_only()).")
 
 
 @documented
@@ -59,7 +65,7 @@ class InverseDynamics(Method):
     @property
     def capabilities(self) -> Capabilities:
         return Capabilities(bounds=Support.NO, priors=Support.NO, gaussian_noise=Support.IGNORED, black_boxes=Support.YES,
-                            robust_losses=Support.YES)
+                            robust_losses=Support.YES, refusals={"process_noise": DISTURBED, "input_noise": NOISY_TORQUES})
 
     def check_supports(self, problem: Problem) -> None:
         if not isinstance(problem.model, RobotModel):
@@ -72,6 +78,7 @@ class InverseDynamics(Method):
                                "hold by consistent=True; fix a value with free=False.")
         if problem.constraints:
             raise NotSupported(f"inverse_dynamics takes no constraints, and the problem has '{problem.constraints[0].text}'.")
+        check_supports(problem, self.kind, self.capabilities, fits=False)
 
     def identify(self, problem: Problem, executor: Executor | None, report: Callable[..., object], /) -> Estimate:
         self.check_supports(problem)

@@ -73,7 +73,10 @@ def _behind_the_ridge(setup: PredictionSetup, found: ScoringState, lower: np.nda
 
 
 def rivals(setup: PredictionSetup, found: ScoringState, others: Sequence[ScoringState]) -> tuple[list[np.ndarray], list[str]]:
-    """Ends that explain the record nearly as well as `found`: standard deviations (unknowns,) that reach them, and words; also where none were looked for."""
+    """Ends that explain the record nearly as well as `found`: standard deviations (unknowns,) that reach them, and words.
+
+    Also words where a record is too long to look for any.
+    """
     n = setup.unknowns
     std = np.sqrt(np.maximum(np.diag(inverse_information(found.at.information))[:n], np.finfo(float).tiny))
     shifts: list[np.ndarray] = []

@@ -157,8 +157,9 @@ def _verdict(end: LikelihoodEnd, asked: bool) -> tuple[str, bool]:
     if asked:
         return f"noise of {inner} is stated", True
     if not found.converged and search.setup.spent:
-        return (f"its residuals are not white, but the search for noise of {inner} was ended after {search.setup.most_passes:.0f} "
-                "passes of the filter with derivatives, before it had an end: prediction_error() goes on to it"), False
+        return (f"its residuals are not white, but the search for noise of {inner} was ended after "
+                f"{search.setup.most_passes:.0f} passes of the filter with derivatives, before it had an end: "
+                "prediction_error() goes on to it"), False
     if not found.converged:
         return f"its residuals are not white, but no likelihood with noise of {inner} has an end", False
     gain = 2 * (search.without_noise().at.value - found.at.value)
