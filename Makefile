@@ -12,6 +12,7 @@ READY_PEERS := $(PEERS)/.dynident-ready
 LOWEST ?= .venv-lowest
 ALONE  := build/wheel-alone
 
+ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 PORTABLE ?= -march=x86-64 -ffp-contract=off
 NUMERICAL := tests/test_every_method.py $(addprefix tests/,linalg integrators transcription solvers statistics methods kalman boundary)
 
@@ -79,7 +80,7 @@ $(READY_DOCS): $(READY)
 	@touch $@
 
 papers: $(READY)  ## every item of the papers in its quick form: docs/papers.md and the record in the package
-	$(BIN)/python -m dynident papers run all --quick --again --out build/papers
+	$(ONE_THREAD) $(BIN)/python -m dynident papers run all --quick --again --out build/papers
 	$(BIN)/python -m dynident papers page --out build/papers --markdown docs/papers.md --record src/dynident/papers/recorded.csv
 
 figure: $(READY)  ## the architecture figure of CONTRIBUTING, from the layers in pyproject.toml

@@ -12,6 +12,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 
 import pytest
+from matplotlib.figure import Figure
 
 from dynident.cli import main
 from dynident.codegen.compiler import compiler
@@ -24,7 +25,7 @@ from dynident.papers.registry import ITEMS, PAPERS, Item
 
 ROOT = Path(__file__).parents[2]
 IN_A_SECOND = ["direct/table-1", "direct/table-2", "intervals/automaton", "intervals/measurements", "fmi/eq-7a",
-               "thesis/table-7.1", "thesis/fig-7.4", "filter/table-3-operations", "filter/fig-4"]
+               "thesis/table-7.1", "thesis/fig-7.4", "thesis/practical", "filter/table-3-operations", "filter/fig-4"]
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 ROOM = 0.25  # of a number: iterations and errors differ between processors, claims do not
 
@@ -36,8 +37,10 @@ def run(*arguments: str) -> int:
 
 
 def assert_as_recorded(item: Item) -> None:
-    """The same agreement, and in what it says of ours the same words with numbers that are close."""
+    """The same agreement, and in what it says of ours the same words with numbers that are close; its figure can be drawn."""
     outcome, _ = run_item.compute(item, quick=True)
+    if outcome.draw is not None:
+        outcome.draw(Figure())
     kept = run_item.recorded()[item.id]
     assert outcome.agreement is kept.agreement, outcome.line
     assert outcome.theirs == kept.theirs
@@ -68,6 +71,12 @@ def test_the_record_has_every_item():
     assert set(run_item.recorded()) == {item.id for item in ITEMS}
 
 
+def test_quick_forms_were_quick_when_they_were_recorded():
+    kept = run_item.recorded()
+    assert {name: own.cpu_seconds for name, own in kept.items() if own.cpu_seconds >= 20} == {}
+    assert sum(own.cpu_seconds for own in kept.values()) < 600
+
+
 def test_full_forms_of_the_record_are_of_the_items_as_they_are_and_come_to_the_same_verdict_or_say_so():
     quick, full = run_item.recorded(), run_item.recorded("full")
     page = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
@@ -88,6 +97,11 @@ def test_a_full_form_is_shown_where_it_says_something_else_and_only_there():
 
 def test_page_of_the_manual_is_what_the_record_says():
     assert (ROOT / "docs" / "papers.md").read_text(encoding="utf-8") == markdown(run_item.recorded(), run_item.recorded("full"))
+
+
+def test_what_the_manual_says_of_eq_7a_is_what_its_item_computed():
+    said = re.search(r"hold\s+it in (\d+) % of cases", (ROOT / "docs" / "explain" / "intervals.md").read_text(encoding="utf-8"))
+    assert f"hold the truth in {said[1]} % of repeats as printed" in run_item.recorded()["fmi/eq-7a"].ours
 
 
 def test_every_misprint_is_on_the_page_with_its_place():

@@ -150,6 +150,26 @@ def test_a_hessian_that_the_solver_does_not_take_is_refused():
         Sqp(hessian="limited_memory")
 
 
+WAYS = [{"solver": "sqp", "hessian": "bfgs"}, {"solver": "ipopt"}]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS, ids=["sqp", "ipopt"])
+@pytest.mark.parametrize("method", [di.single_shooting, di.multiple_shooting, di.full_discretization])
+@pytest.mark.parametrize("make", [gas_oil, pinene])
+def test_cops_problems_end_where_gauss_newton_ends_from_18_of_20_starts(make, method, way):
+    """Starts within a factor of ten of the optimum, either way; Gauss-Newton itself from the published start."""
+    rng, problem = np.random.default_rng(0), make()
+    scheme = {"integrator": "radau", "substeps": 2}
+    best = di.identify(problem, method(**scheme), progress=False)
+    hits = 0
+    for _ in range(20):
+        start = [di.Parameter(p.name, best.values[p.name] * 10 ** rng.uniform(-1, 1), lower=0) for p in problem.parameters]
+        found = fit(problem.replace(parameters=start), method(**scheme, **way, max_iterations=500))
+        hits += found is not None and found.cost <= 1.0001 * best.cost
+    assert hits >= 18
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("solver", [{"solver": "sqp", "hessian": "bfgs"}, {"solver": "ipopt", "hessian": "gauss_newton"}],
                          ids=["sqp", "ipopt"])

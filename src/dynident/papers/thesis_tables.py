@@ -168,7 +168,8 @@ def practical_system(quick: bool, tell: Tell) -> Outcome:
         _right(study, found["smoother"]) and _right(study, found["davidenko"]), "solution after 90 iterations, 16 Jacobians",
         "; ".join(f"{solver} {_counts(e)}" for solver, e in found.items()),
         "Davidenko or the default does not end at the truth", (*COLUMNS, *study.truth), rows,
-        partial(_draw_estimates, study, found["davidenko"]), "the truth is found; fewer iterations on a simulated record")
+        partial(_draw_estimates, study, found["davidenko"], (STATES, PARAMETERS, MODEL, MEASUREMENT)),
+        "the truth is found; fewer iterations on a simulated record")
 
 
 def _smoothed(estimate: di.Estimate) -> SmootherResult:
