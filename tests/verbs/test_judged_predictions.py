@@ -74,7 +74,7 @@ def test_innovations_that_know_nothing_pass_and_those_that_follow_the_state_do_n
     below = 0
     for _ in range(200):
         e, x = rng.standard_normal(300), np.cumsum(rng.standard_normal((300, 2)), axis=0)
-        below += innovation_test(e, x, [np.sign(np.sin(TIME[:300]))]).log10_p < -2
+        below += innovation_test(e, (x, [np.sign(np.sin(TIME[:300]))])).log10_p < -2
     assert below <= 8  # 2 are expected; 9 would be one in 4,000
     follows = e + 0.5 * np.concatenate([[0.0], x[:-1, 0] / np.std(x[:, 0])])
-    assert innovation_test(follows, x, []).log10_p < -4
+    assert innovation_test(follows, (x, [])).log10_p < -4

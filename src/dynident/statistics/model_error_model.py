@@ -6,7 +6,9 @@ past, the simulated output, its rate, their powers, signs and products (Ljung, M
 An F test says whether these explain anything.
 
 Innovations of a right filter are independent of all that was known before them. A filter makes up for what its model misses, so
-that its innovations may well be white; but they follow the state and the input from which each was predicted.
+that its innovations may well be white; but they follow the state and the input from which each was predicted. Where sensors
+of inputs err, both hold these errors, and what follows from that alone is taken off. In a closed loop the input of a sample is
+made from what was measured there, and was not known before it.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ class ModelErrorTest:
 
 
 NO_TEST = ModelErrorTest(np.nan, np.nan, np.nan)
+NOT_ASKED = ModelErrorTest(0.0, 0.0, 1.0)  # where another test asks: what is left over counts as following nothing
 
 
 def model_error_test(residuals: np.ndarray, model: np.ndarray, time: np.ndarray, inputs: Sequence[np.ndarray],
@@ -58,29 +61,61 @@ def model_error_test(residuals: np.ndarray, model: np.ndarray, time: np.ndarray,
     return found if found is NO_TEST else replace(found, innovation=innovation)
 
 
-def innovation_test(innovations: np.ndarray, states: np.ndarray, inputs: Sequence[np.ndarray], unknowns: float = 0.0
-                    ) -> ModelErrorTest:
-    """Of whitened innovations (samples,) on what was known before each: filtered states (samples, states), inputs (samples,).
+Known = tuple[np.ndarray, Sequence[np.ndarray]]  # (samples, states) as filtered, and inputs (samples,)
+
+
+@dataclass(frozen=True, eq=False)
+class SharedError:
+    """Innovations (samples,) and what was known before, with the inputs moved by errors of their sensors, and the other way."""
+
+    up: np.ndarray
+    down: np.ndarray
+    known_up: Known
+    known_down: Known
+
+
+def innovation_test(innovations: np.ndarray, known: Known, unknowns: float = 0.0, at_once: Sequence[bool] = (),
+                    shared: Sequence[SharedError] = ()) -> ModelErrorTest:
+    """Of whitened innovations (samples,) on what was known before each.
 
     Twice, on these signals and on their signs, squares and cubes as well, since many regressors hide what few show; the clearer
-    answer, its probability doubled.
+    answer, its probability doubled. `at_once` says of each input whether it counts at its own sample already: where it moves
+    linearly, or an output feels it at once.
     """
     there = np.isfinite(innovations)
     there[0] = False  # nothing was known before it
     e = innovations[there] - np.mean(innovations[there]) if np.any(there) else np.zeros(0)
-    known = [delayed(x, 1) for x in states.T if np.ptp(x) > 0]
-    linear = [*known, *(each for u in inputs if np.ptp(u) > 0 for each in (u, delayed(u, 1)))]
-    bent = [bend(standardized(x)) for x in known for bend in (np.sign, np.abs, lambda x: x * np.abs(x), lambda x: x**3)]
-    tests = [_explained(e, np.column_stack([standardized(c[there]) for c in columns]), unknowns + 1)
-             for columns in (linear, [*linear, *(c for c in bent if np.ptp(c) > 0)])
-             if columns and e.size >= SAMPLES_PER_REGRESSOR * len(columns)]
+    at_once = at_once or [False] * len(known[1])
+    sides = [(_regressors(each.known_up, known, at_once), _regressors(each.known_down, known, at_once)) for each in shared]
+    tests = []
+    for k, columns in enumerate(_regressors(known, known, at_once)):  # linear, and bent as well
+        if not columns or e.size < SAMPLES_PER_REGRESSOR * len(columns):
+            continue
+        X = np.column_stack([c[there] for c in columns])
+        size = np.where(np.std(X, axis=0) > 0, np.std(X, axis=0), 1.0)
+        expected = np.zeros(len(columns))
+        for each, (up, down) in zip(shared, sides, strict=True):
+            apart = np.column_stack([(a - b)[there] for a, b in zip(up[k], down[k], strict=True)])
+            expected += (each.up - each.down)[there] @ (apart / size) / (4 * len(shared))
+        tests.append(_explained(e, (X - np.mean(X, axis=0)) / size, unknowns + 1, expected))
     best = min((test for test in tests if np.isfinite(test.log10_p)), key=lambda test: test.log10_p, default=NO_TEST)
     return replace(best, log10_p=min(0.0, best.log10_p + float(np.log10(max(len(tests), 1)))))
 
 
-def _explained(e: np.ndarray, regressors: np.ndarray, taken: float) -> ModelErrorTest:
-    """The F test of white errors on regressors; `taken` degrees of freedom went before."""
-    seen = _in_their_span(regressors, e)
+def _regressors(at: Known, like: Known, at_once: Sequence[bool]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """What was known before each sample, and with it bent; of the signals that move in `like`, on the scales of those."""
+    pairs = [(delayed(x, 1), delayed(base, 1)) for x, base in zip(at[0].T, like[0].T, strict=True) if np.ptp(base) > 0]
+    linear = [x for x, _ in pairs]
+    for u, base, now in zip(at[1], like[1], at_once, strict=True):
+        linear += [*([u] if now else []), delayed(u, 1)] if np.ptp(base) > 0 else []
+    scaled = [[(x - np.mean(base)) / np.std(base) for x in (own, base)] for own, base in pairs if np.ptp(base) > 0]
+    bent = [[bend(x) for x in pair] for pair in scaled for bend in (np.sign, np.abs, lambda x: x * np.abs(x), lambda x: x**3)]
+    return linear, [*linear, *(own for own, base in bent if np.ptp(base) > 0)]
+
+
+def _explained(e: np.ndarray, regressors: np.ndarray, taken: float, expected: np.ndarray | None = None) -> ModelErrorTest:
+    """The F test of white errors on regressors; `taken` degrees of freedom went before, `expected` products are no surprise."""
+    seen = _in_their_span(regressors, e, expected)
     rank, free = seen.size, e.size - seen.size - taken
     if rank == 0 or free < SAMPLES_PER_REGRESSOR or not np.any(e != 0):
         return NO_TEST
@@ -132,11 +167,19 @@ def delayed(signal: np.ndarray, samples: int) -> np.ndarray:
     return np.concatenate([np.full(samples, signal[0]), signal[:signal.size - samples]])
 
 
-def _in_their_span(columns: np.ndarray, e: np.ndarray) -> np.ndarray:
-    """(rank,) e along an orthonormal basis of what the columns span: a triangle holds it all, so no long basis is formed."""
+def _in_their_span(columns: np.ndarray, e: np.ndarray, expected: np.ndarray | None = None) -> np.ndarray:
+    """(rank,) e along an orthonormal basis of what the columns span: a triangle holds it all, so no long basis is formed.
+
+    `expected`, by column, are the products with e that are taken off.
+    """
     lengths = np.linalg.norm(columns, axis=0)
-    scaled = columns[:, lengths > 0] / lengths[lengths > 0]
+    there = lengths > 0
+    scaled = columns[:, there] / lengths[there]
     width = scaled.shape[1]
     triangle = np.asarray(np.linalg.qr(np.column_stack([scaled, e]), mode="r"))[:width]
-    left, values, _ = np.linalg.svd(triangle[:, :width])
-    return np.asarray(left.T @ triangle[:, width])[values > REPLACED_REGRESSOR * values[0]] if values.size else values
+    left, values, right = np.linalg.svd(triangle[:, :width])
+    kept = values > REPLACED_REGRESSOR * values[0] if values.size else np.zeros(0, bool)
+    seen = np.asarray(left.T @ triangle[:, width])[kept] if values.size else values
+    if expected is None or not seen.size:
+        return seen
+    return np.asarray(seen - (right @ (expected[there] / lengths[there]))[kept] / values[kept])

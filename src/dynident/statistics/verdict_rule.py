@@ -16,7 +16,7 @@ import numpy as np
 
 from dynident.statistics.distributions import skewness_and_excess
 from dynident.statistics.linear_reference import linear_reference_rms
-from dynident.statistics.model_error_model import ModelErrorTest, delayed, model_error_test
+from dynident.statistics.model_error_model import NOT_ASKED, ModelErrorTest, delayed, model_error_test
 from dynident.statistics.residual_statistics import (
     FEW_SAMPLES,
     ResidualStatistics,
@@ -86,6 +86,7 @@ class SignalFit:
     pooled: bool = False  # several short records, one after the other
     foreseen: np.ndarray | None = None  # (samples,) std of a prediction, wide behind a gap; its course counts
     motion: np.ndarray | None = None  # a simulation, where `model` is a prediction, which knows of errors already
+    shared: bool = False  # by residuals and inputs: errors of the inputs' sensors, so that one follows the other
 
     @cached_property
     def residuals(self) -> np.ndarray:
@@ -120,12 +121,16 @@ class SignalFit:
 
     @cached_property
     def model_error(self) -> ModelErrorTest:
+        if self.shared:
+            return NOT_ASKED
         motion = self.model if self.motion is None else self.motion
         return model_error_test(self.residuals, motion, self.time, self.inputs, self.unknowns)
 
     @cached_property
     def earlier_error(self) -> ModelErrorTest:
         """The same on what was before each sample: in a closed loop the input of a sample holds the noise of that sample."""
+        if self.shared:
+            return NOT_ASKED
         motion = self.model if self.motion is None else self.motion
         before = [delayed(np.asarray(each, float), 1) for each in (motion, *self.inputs)]
         return model_error_test(self.residuals, before[0], self.time, before[1:], self.unknowns)
@@ -388,9 +393,9 @@ def rule_numbers(fit: SignalFit) -> Mapping[str, float]:
         found |= {"noise_std": float(fit.noise_std or 0.0), "reduced_chi_square": float(fit.chi_square or 0.0)}
     if "kurtosis" in computed:
         found["kurtosis"] = fit.kurtosis
-    if "model_error" in computed:
+    if "model_error" in computed and not fit.shared:
         found |= {"model_error_log10_p": fit.model_error.log10_p, "model_error_share": fit.model_error.share}
-    if "earlier_error" in computed:
+    if "earlier_error" in computed and not fit.shared:
         found |= {"earlier_error_log10_p": fit.earlier_error.log10_p, "earlier_error_share": fit.earlier_error.share}
     if "linear_rms" in computed:
         found["linear_rms"] = fit.linear_rms

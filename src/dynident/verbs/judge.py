@@ -16,13 +16,15 @@ from dynident._util.blas_threads import single_thread
 from dynident.errors import DynidentError
 from dynident.estimate.estimate import Estimate, Validation
 from dynident.kalman.prediction_error.k_step import fit_ahead
+from dynident.kalman.prediction_error.setup import fed_through
+from dynident.kalman.prediction_error.shared_errors import MovedRecord, moved_records
 from dynident.models.equations import EquationModel
 from dynident.problem.experiment import Experiment
 from dynident.problem.noise import stated_bound
 from dynident.problem.parameter import Parameter
 from dynident.problem.problem import Problem, stated_std
 from dynident.statistics.linear_reference import linear_reference_rms
-from dynident.statistics.model_error_model import NO_TEST, ModelErrorTest, innovation_test
+from dynident.statistics.model_error_model import NO_TEST, ModelErrorTest, SharedError, delayed, innovation_test
 from dynident.statistics.verdict import Cause, Grade, Verdict, pool_verdicts
 from dynident.statistics.verdict_rule import NOISE_GRADES, NoiseOfFit, SignalFit, rule_numbers
 from dynident.statistics.verdict_sentences import ROBUST, amount, judge_signal, judge_validation, percent
@@ -113,7 +115,8 @@ def judge_predictions(estimate: Estimate) -> Verdict:
     simulated = signal_fits(estimate, simulated_or_none(estimate))
     courses = [own.get(name) for own, e in zip(foreseen, estimate.problem.experiments, strict=True)
                for name, y in e.outputs.items() if np.any(np.isfinite(np.asarray(y, float)))]
-    fits = [replace(fit, motion=other.model, foreseen=course)
+    fits = [replace(fit, motion=delayed(other.model, 1), foreseen=course, inputs=[delayed(u, 1) for u in fit.inputs],
+                    shared=bool(estimate.input_noise))  # delayed: in a loop what is measured at a sample moves its input
             for fit, other, course in zip(fits, simulated, courses, strict=True)]
     tests = innovation_tests(estimate)
     parts = [_of_prediction(fit, judge_signal(fit), test) for fit, test in zip(fits, tests, strict=True)]
@@ -148,15 +151,27 @@ def innovation_tests(estimate: Estimate) -> list[ModelErrorTest]:
     """Per signal, in the order of `signal_fits`, whether innovations follow what was known before them."""
     assert estimate.filtered is not None
     unknowns, found = fitted_unknowns(estimate) / max(estimate.problem.measured_values, 1), []
-    for experiment, record in zip(estimate.problem.experiments, estimate.filtered.records, strict=True):
+    model = estimate.problem.model
+    felt = fed_through(model) if isinstance(model, EquationModel) and not model.hybrid else set()
+    for experiment, record, moved in zip(estimate.problem.experiments, estimate.filtered.records, moved_records(estimate),
+                                         strict=True):
         inputs = [np.asarray(u, float) for u in experiment.inputs.values()]
+        at_once = [experiment.hold[name] == "linear" or name in felt for name in experiment.inputs]
         for name, values in experiment.outputs.items():
-            if np.any(np.isfinite(np.asarray(values, float))):
-                filtered = name in record.outputs and len(record.values) == experiment.samples  # else there is nothing to ask
-                white = record.whitened[:, record.outputs.index(name)] if filtered else np.zeros(0)
-                found.append(innovation_test(white, record.values, inputs, unknowns * float(np.sum(np.isfinite(white))))
-                             if filtered else NO_TEST)
+            if not np.any(np.isfinite(np.asarray(values, float))):
+                continue
+            if name not in record.outputs or len(record.values) != experiment.samples:
+                found.append(NO_TEST)  # there is nothing to ask
+                continue
+            j = record.outputs.index(name)
+            white = record.whitened[:, j]
+            found.append(innovation_test(white, (record.values, inputs), unknowns * float(np.sum(np.isfinite(white))), at_once,
+                                         [_shared(up, down, j) for up, down in moved]))
     return found
+
+
+def _shared(up: MovedRecord, down: MovedRecord, output: int) -> SharedError:
+    return SharedError(up.whitened[:, output], down.whitened[:, output], (up.states, up.inputs), (down.states, down.inputs))
 
 
 def _without_process_noise(fit: SignalFit, simulated: SignalFit) -> Verdict | None:
@@ -171,7 +186,7 @@ def _without_process_noise(fit: SignalFit, simulated: SignalFit) -> Verdict | No
     share = fit.rms / fit.statistics.signal_std if fit.statistics.signal_std > 0 else np.inf
     verdict = judge_signal(simulated)
     dynamic = fit.order > 0 and fit.evenly_sampled
-    linear = linear_reference_rms(fit.measured, fit.inputs, fit.order, free_response=True) if dynamic else np.inf
+    linear = linear_reference_rms(fit.measured, simulated.inputs, fit.order, free_response=True) if dynamic else np.inf
     if verdict.grade in (*NOISE_GRADES, Grade.UNJUDGED) or not linear <= LINEAR_TO_INNOVATIONS * fit.rms:
         return None
     numbers = {**verdict.numbers, "linear_rms": linear, "innovation_rms": fit.rms}

@@ -101,7 +101,8 @@ def build_prediction(problem: Problem, process_noise: Mapping[str, float | None]
     inputs = tuple(its.inputs.index(name) for name in noisy)
     linear = any(e.hold[name] == "linear" for e in problem.experiments for name in noisy)
     scheme = filter_step(integrator)
-    model = InnovationModel(its.content_hash(), scheme.name, states, inputs, linear or _feedthrough(its, inputs), its, scheme)
+    both_ends = linear or bool(fed_through(its) & {*noisy})
+    model = InnovationModel(its.content_hash(), scheme.name, states, inputs, both_ends, its, scheme)
     terms: tuple[NoiseTerm, ...] = (*(("state", its.states[i]) for i in states), *(("input", name) for name in noisy),
                                     *(("output", name) for name in its.outputs))
     sizes = [_given_sizes(problem, e, terms, process_noise) for e in problem.experiments]
@@ -114,12 +115,12 @@ def build_prediction(problem: Problem, process_noise: Mapping[str, float | None]
     return PredictionSetup(problem, model, substeps, terms, open_terms, records)
 
 
-def _feedthrough(model: EquationModel, inputs: tuple[int, ...]) -> bool:
-    """Whether an output depends at once on one of these inputs."""
+def fed_through(model: EquationModel) -> set[str]:
+    """The inputs that an output feels at once."""
     t, x, u, p = (ca.SX.sym(n, k) for n, k in zip("txup", (1, len(model.states), len(model.inputs), len(model.parameters)),
                                                   strict=True))
-    y = model.output(t, x, u, p)
-    return bool(inputs) and ca.sparsify(ca.jacobian(y, u))[:, list(inputs)].nnz() > 0
+    felt = ca.sparsify(ca.jacobian(ca.vertcat(model.output(t, x, u, p)), u))
+    return {name for k, name in enumerate(model.inputs) if felt[:, k].nnz() > 0}
 
 
 def _given_sizes(problem: Problem, experiment: Experiment, terms: Sequence[NoiseTerm],
