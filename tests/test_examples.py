@@ -193,8 +193,9 @@ def test_designed_inputs_are_compared_by_what_they_prove(example, tmp_path):
 
 
 @pytest.mark.compiled
-def test_flexible_rotor_is_found_from_the_starts_of_the_thesis(example):
+def test_flexible_rotor_is_found_from_the_starts_of_the_thesis(example, tmp_path):
     known, said = example("18")
+    assert (tmp_path / "rotor_residues.png").is_file()
     for study in known["studies"](False):
         for (number, solver), estimate in known["results"][study.name].items():
             if solver == "smoother":  # the other solvers are shown for comparison
