@@ -200,6 +200,26 @@ def test_constraints_hold_the_answer():
     assert estimate.values["m2"] <= 4 * estimate.values["m1"] * (1 + 1e-6)
 
 
+@pytest.mark.parametrize("method", [None, di.multiple_shooting()], ids=["discretization", "shooting"])
+@pytest.mark.parametrize(("text", "limit"), [("a + b <= 20", 20.0), ("a == 6*b", 0.0)])
+def test_every_end_of_the_ladder_keeps_the_constraints(text, limit, method):
+    """Ends of the smoother and of shooting once left them, and lay below what any allowed value reaches."""
+    problem = beats().replace(constraints=[text])
+    estimate = fitted(problem, di.automatic(method=method, stages=["plain", "smooth", "climb", "rounds"], budget=400))
+    a, b = (float(estimate.values[n]) for n in "ab")
+    assert (a + b if limit else a - 6 * b) == pytest.approx(limit, abs=1e-4)
+    assert len(estimate.stages) > 2
+    assert min(row.best_cost for row in estimate.stages) >= estimate.cost * (1 - 1e-6)
+
+
+def test_a_course_that_leaves_the_bounds_on_states_is_no_end():
+    """The smoother knows nothing of them: its course reached 1.02 here, and counted."""
+    setup = setup_of(beats().replace(constraints=["y <= 0.2"]), method=di.full_discretization())
+    state = smooth_stage(setup, AutomaticState())
+    assert len(state.ends) == 1
+    assert np.max(state.ends[0].begin.states[0][:, 2]) <= 0.2 + 1e-6
+
+
 def test_a_robust_loss_is_that_of_the_method():
     machine = MACHINES["pendulum"]
     run = machine.record(1)

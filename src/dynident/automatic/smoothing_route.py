@@ -7,8 +7,9 @@ does not close, with one simulation per record. Each step is a function of plain
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from dynident.solvers.gauss_newton import GaussNewton
 from dynident.solvers.levenberg_marquardt import LevenbergMarquardt
 from dynident.solvers.solver_result import SolverResult
 from dynident.tolerances import LINKED_DEFECT
+from dynident.transcription.parameter_constraints import parameter_constraints
 from dynident.transcription.shooting import Shooting, default_segments
 
 SMOOTHING_ITERATIONS = 50
@@ -63,7 +65,7 @@ class Strong:
 
 @dataclass(frozen=True, eq=False)
 class SmoothingRoute:
-    """A problem as a smoother takes it: without constraints, of long records a part."""
+    """A problem as a smoother takes it: without bounds on states, of long records a part."""
 
     problem: Problem
     setup: SmoothingSetup
@@ -78,12 +80,18 @@ class SmoothingRoute:
         return any(a.samples != b.samples for a, b in zip(self.problem.experiments, self.setup.problem.experiments,
                                                           strict=True))
 
+    @property
+    def constraints(self) -> tuple[Any, ...]:
+        """Those between parameters, which every fit of the route keeps."""
+        states = self.problem.model.states
+        return tuple(c for c in self.problem.constraints if not c.of_states(states))
+
     def inner(self, start: Start) -> Problem:
         """The smoother's problem from a start, with logarithms of what is positive there."""
         declared = {it.state for it in self.setup.inner.parameters if isinstance(it, InitialState)}
         moved = [_moved(it, {**start.parameters, **start.first_states}) for it in self.setup.inner.parameters]
         moved += [InitialState(s, start=v) for s, v in start.first_states.items() if s not in declared]
-        begun = self.setup.inner.replace(parameters=moved)
+        begun = self.setup.inner.replace(parameters=moved, constraints=self.constraints)
         return begun if start.signed else self.setup.logarithmic(begun)
 
 
@@ -134,7 +142,7 @@ def smooth(route: SmoothingRoute, start: Start, share: float = 1.0, course: Star
     try:
         finite = WeakConstraintProblem(inner, setup.method.make_integrator(), stable_steps(inner), route.noise_std, weights)
         begin = finite.start() if course is None else finite.from_values(course.variables(finite.full))
-        outcome = GaussNewton(iterations).solve(finite, begin)
+        outcome = _keeping(inner, finite, iterations).solve(finite, begin)
     except (SimulationDiverged, np.linalg.LinAlgError):
         return None
     found = StartTrajectory(_values(finite, outcome), [r.grid.time for r in finite.records],
@@ -146,22 +154,28 @@ def strengthen(route: SmoothingRoute, smoothed: Smoothed, iterations: int = STRO
     """The course with segments that must meet; where these do not, one simulation per record; None where it diverges."""
     inner = route.inner(smoothed.start)
     segments = [default_segments(e.samples) for e in inner.experiments]
-    linked = _solve(route, inner, segments, smoothed.course, GaussNewton(iterations))
+    linked = _solve(route, inner, segments, smoothed.course, partial(_keeping, iterations=iterations))
     if linked is not None and linked[0].converged and linked[0].evaluation.max_defect <= LINKED_DEFECT:
         return _strong(linked, {})
     before = {} if linked is None else dict(linked[1].counts)
     course = smoothed.course if linked is None else replace(smoothed.course, values=_values(linked[1], linked[0]))
-    single = _solve(route, inner, [1] * len(segments), replace(course, times=(), states=()), LevenbergMarquardt(iterations))
+    solver = partial(_keeping, iterations=iterations) if inner.constraints else lambda *_: LevenbergMarquardt(iterations)
+    single = _solve(route, inner, [1] * len(segments), replace(course, times=(), states=()), solver)
     return None if single is None else _strong(single, before)
 
 
-def _solve(route: SmoothingRoute, inner: Problem, segments: list[int], course: StartTrajectory, solver: Any
-           ) -> tuple[SolverResult, Shooting] | None:
+def _solve(route: SmoothingRoute, inner: Problem, segments: list[int], course: StartTrajectory,
+           solver_of: Callable[[Problem, Any], Any]) -> tuple[SolverResult, Shooting] | None:
     try:
         shooting = Shooting(inner, route.setup.method.make_integrator(), segments, stable_steps(inner), route.noise_std)
-        return solver.solve(shooting, course.variables(shooting)), shooting
+        return solver_of(inner, shooting).solve(shooting, course.variables(shooting)), shooting
     except (SimulationDiverged, np.linalg.LinAlgError):
         return None
+
+
+def _keeping(inner: Problem, finite: Any, iterations: int) -> GaussNewton:
+    """Gauss-Newton that keeps the constraints between parameters, where there are any."""
+    return GaussNewton(iterations, parameter_constraints(inner, finite.coordinates) if inner.constraints else None)
 
 
 def _strong(found: tuple[SolverResult, Shooting], before: Mapping[str, int]) -> Strong | None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from dynident.automatic.belief import BeliefLevel
 from dynident.automatic.curve_starts import curve_starts
 from dynident.automatic.simulation_route import Restart, restart, start_of, with_start
@@ -18,7 +20,8 @@ from dynident.automatic.starts import Start, blind_states, round_starts
 from dynident.automatic.state import HOP, RESTART, SECOND_OPINION, AutomaticSetup, AutomaticState, RouteEnd
 from dynident.models.equations import EquationModel
 from dynident.parallel.tasks import map_ordered
-from dynident.tolerances import SAME_MISFIT
+from dynident.tolerances import CONSTRAINT_CHECK, SAME_MISFIT
+from dynident.transcription.parameter_constraints import state_bounds
 
 CLIMB = (1e-4, 1e-2, 1.0, 1e2)  # shares of the model weight, from weak to strong
 WEAK = ((1e-2, 4), (1.0, 3))  # further shares of every second round, which begins at the weakest, and how many go on
@@ -96,13 +99,26 @@ def with_strong(setup: AutomaticSetup, state: AutomaticState, stage: str, smooth
     state = state.with_cost(strong.spent)
     if setup.route.shortened:
         return refit(setup, state, stage, replace(strong.course, times=(), states=()))
+    if _leaves_bounds(setup, strong):  # no end of this problem
+        return refit(setup, state, stage, strong.course)
     end = setup.judged(stage, strong.course.values, strong.residuals, strong.converged, strong.course)
     best = state.best
     better = best is None or end.misfit.better_than(best.misfit, SAME_MISFIT)
     if not end.is_noise and (strong.converged or not better):
         return state.with_end(end)
     after = refit(setup, state, stage, strong.course)
-    return after if len(after.ends) > len(state.ends) else after.with_end(end)
+    violated = bool(setup.problem.constraints) and not strong.converged
+    return after if violated or len(after.ends) > len(state.ends) else after.with_end(end)
+
+
+def _leaves_bounds(setup: AutomaticSetup, strong: Strong) -> bool:
+    """Whether a course leaves the bounds on states, of which neither smoother nor shooting knows."""
+    states = setup.problem.model.states
+    lower, upper = state_bounds(setup.problem)
+    room = CONSTRAINT_CHECK * np.maximum(np.where(np.isfinite(lower), np.abs(lower), 0),
+                                         np.where(np.isfinite(upper), np.abs(upper), 0))
+    return any(bool(np.any((x[:, :len(states)] < lower - room) | (x[:, :len(states)] > upper + room)))
+               for x in strong.course.states)
 
 
 # from other starts
