@@ -11,6 +11,7 @@ import numpy as np
 from dynident.estimate.estimate import Estimate, Validation
 from dynident.report.charts import POINTS, TWO_SIDED_95, Chart, Curve, Look, Panel, curve, with_unit
 from dynident.report.result_table import counted
+from dynident.verbs.judge import foreseen_std
 
 POINTS_ON_PAGE = 56_000  # over all curves; some 0.5 MB of paths, beside what surrounds them
 FEWEST_POINTS = 300  # per curve, however many there are
@@ -43,7 +44,8 @@ class SignalRecord:
 def fitted_records(estimate: Estimate) -> list[SignalRecord]:
     """One per experiment of the problem."""
     known = estimate.problem.model.units  # where the record is silent
-    return [SignalRecord(e.name, "fitted", e.time, e.outputs, t.outputs, r, e.inputs, e.hold, {**known, **e.units}, t.modes)
+    word = "fitted" if estimate.filtered is None else "predicted"  # from all samples before
+    return [SignalRecord(e.name, word, e.time, e.outputs, t.outputs, r, e.inputs, e.hold, {**known, **e.units}, t.modes)
             for e, t, r in zip(estimate.problem.experiments, estimate.trajectories, estimate.residuals, strict=True)]
 
 
@@ -79,6 +81,19 @@ def left_out_sentence(estimate: Estimate) -> str:
     total = len(estimate.problem.experiments)
     return "" if len(chosen) == total else (
         f"Of {counted(total, 'experiment')} the {len(chosen)} with the largest residuals are drawn; all were fitted.")
+
+
+def expected_std(estimate: Estimate) -> dict[str, float]:
+    """By output the standard deviation that what is left over should have: of the noise; of innovations what was foreseen."""
+    found = dict(estimate.noise_std)
+    if estimate.filtered is None:
+        return found
+    squares: dict[str, list[np.ndarray]] = {}
+    for residuals, record in zip(estimate.residuals, estimate.filtered.records, strict=True):
+        for name, residual in residuals.items():
+            if name in record.outputs and len(record.whitened) == len(residual):
+                squares.setdefault(name, []).append(foreseen_std(residual, record.whitened[:, record.outputs.index(name)]) ** 2)
+    return found | {name: float(np.sqrt(np.median(np.concatenate(parts)))) for name, parts in squares.items()}
 
 
 def misfit(estimate: Estimate, output: str, residual: np.ndarray) -> float:

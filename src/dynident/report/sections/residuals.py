@@ -16,7 +16,7 @@ from dynident.report.chart_svg import drawn
 from dynident.report.charts import Chart, Curve, Panel, bars
 from dynident.report.html_document import Section, filled
 from dynident.report.result_table import counted
-from dynident.report.signal_chart import misfit
+from dynident.report.signal_chart import expected_std, misfit
 from dynident.statistics.residual_tests import CONFIDENCE, OUTLIER, autocorrelation, cross_correlation
 
 HEIGHT = 170  # pixels
@@ -31,9 +31,11 @@ TEMPLATE = """
 <p class="prose">{{ said }}</p>
 {% endfor %}
 {% if groups %}
-<p class="hint">Distribution in units of the noise's standard deviation, against the normal one; correlation of a residual with
-later ones; and with what an input was some samples before. Noise stays within the shaded bands at {{ confidence }} of 100 lags
-(with an input: at all lags in {{ confidence }} of 100 records).</p>
+<p class="hint">{% if filtered %}Innovations: by how much each sample differs from what was predicted from all before it, of
+which noise of the model and of inputs is a part. Their distribution in units of the standard deviation that was foreseen,
+{%- else %}Distribution in units of the noise's standard deviation,{% endif %} against the normal one; correlation of a
+residual with later ones; and with what an input was some samples before. Noise stays within the shaded bands at
+{{ confidence }} of 100 lags (with an input: at all lags in {{ confidence }} of 100 records).</p>
 {% endif %}
 {% if left_out %}<p class="hint">{{ left_out }}</p>{% endif %}
 {% for group in groups %}
@@ -59,7 +61,8 @@ def residuals_section(estimate: Estimate) -> Markup | None:
               for k in sorted(largest)]
     left_out = "" if len(groups) == len(pairs) else (
         f"Of {counted(len(pairs), 'signal')} the {len(groups)} with the largest residuals are shown.")
-    return filled(TEMPLATE, groups=groups, confidence=round(100 * CONFIDENCE), left_out=left_out,
+    return filled(TEMPLATE, groups=groups, filtered=estimate.filtered is not None, left_out=left_out,
+                  confidence=round(100 * CONFIDENCE),
                   bounded=[_within_bound(*pair) for pair in bounded])
 
 
@@ -74,7 +77,7 @@ def _within_bound(experiment: Experiment, output: str, residual: np.ndarray) -> 
 
 def _group(estimate: Estimate, experiment: Experiment, output: str, residual: np.ndarray, title: str) -> dict[str, Any]:
     known = residual[np.isfinite(residual)]
-    std = estimate.noise_std.get(output, 0.0) or float(np.sqrt(np.mean(known**2)))
+    std = expected_std(estimate).get(output, 0.0) or float(np.sqrt(np.mean(known**2)))
     outliers = int(np.sum(np.abs(known) > OUTLIER * std)) if std > 0 else 0
     unit = experiment.units.get(output) or estimate.problem.model.units.get(output, "")
     said = (f"{counted(known.size, 'measured value')}, mean {quantity(float(np.mean(known)), unit)}, std "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from dynident.report.result_table import (
     taken_from_errors,
     written,
 )
+from dynident.report.signal_chart import expected_std
 from dynident.statistics.profile_likelihood import Profile
 from dynident.statistics.residual_tests import CONFIDENCE, noise_level
 from dynident.statistics.uncertainty import LEVEL
@@ -166,7 +168,11 @@ def _facts(estimate: Estimate) -> dict[str, tuple[str, str]]:
     """A few numbers to be seen first, each with an aside: what the noise allows, or the band that it should lie in."""
     unknown = set(outputs_with_unknown_noise(estimate.problem)) if taken_from_errors(estimate) else set()
     known = {name: std for name, std in estimate.noise_std.items() if name not in unknown}
-    allowed = attainable_fit(estimate.problem.experiments, known)
+    experiments = estimate.problem.experiments
+    if estimate.filtered is not None:  # what it foresees of its innovations, unless that was found from them
+        known = {} if estimate.filtered.estimated else expected_std(estimate)
+        experiments = [replace(experiment, noise={}) for experiment in experiments]
+    allowed = attainable_fit(experiments, known)
     facts = {f"fit of {output}": (percent(fit), f"the noise allows {percent(allowed[output])}" if output in allowed else "")
              for output, fit in fits(estimate).items()}
     facts |= {f"noise of {output}": (level.size, level.origin) for output, level in noise_levels(estimate).items()}

@@ -14,6 +14,7 @@ from dynident.report.result_table import fits, percent
 from dynident.report.signal_chart import (
     SignalRecord,
     drawn_records,
+    expected_std,
     fitted_records,
     left_out_sentence,
     signal_chart,
@@ -35,7 +36,9 @@ GRADED = """
 SIGNALS_TEMPLATE = GRADED + """
 {% if parts | length > 1 %}{{ graded(parts) }}{% endif %}
 <p class="hint">Wide and pale: measured; thin: the model.
-{%- if shaded %} Shaded: where 95 % of the residuals belong if the noise is as stated.{% endif %}
+{%- if filtered %} Below: innovations, the errors of predictions from all samples before, of which noise of the model and of
+inputs is a part; shaded where 95 % of them were foreseen.
+{%- elif shaded %} Shaded: where 95 % of the residuals belong if the noise is as stated.{% endif %}
  Drag across a chart to look at a stretch, double-click to return.</p>
 {% if left_out %}<p class="hint">{{ left_out }}</p>{% endif %}
 {% if records | length > 1 %}
@@ -105,9 +108,10 @@ VALIDATION_TEMPLATE = GRADED + """
 def signals(estimate: Estimate) -> Markup:
     chosen, points = drawn_records(estimate)
     records = fitted_records(estimate)
-    return filled(SIGNALS_TEMPLATE, left_out=left_out_sentence(estimate), open=OPEN_RECORDS, shaded=bool(estimate.noise_std),
-                  parts=_parts(estimate.verdict),
-                  records=[_drawn(records[k], estimate.noise_std, points) for k in chosen])
+    expected = expected_std(estimate)
+    return filled(SIGNALS_TEMPLATE, left_out=left_out_sentence(estimate), open=OPEN_RECORDS, parts=_parts(estimate.verdict),
+                  filtered=estimate.filtered is not None, shaded=bool(expected),
+                  records=[_drawn(records[k], expected, points) for k in chosen])
 
 
 SIGNALS = Section("signals", "Signals", signals)

@@ -29,19 +29,19 @@ WINDOWS = 200  # over which the innovations are averaged for the picture
 FILTERING_TEMPLATE = """
 <p class="prose"><strong>{{ verdict }}</strong></p>
 <ul class="prose">{% for test in tests %}<li>{{ "✓" if test.passed else "✗" }} {{ test.sentence }}</li>{% endfor %}</ul>
-<p class="hint">Parameters over time with their 95 % interval; below, the squared innovations over their foreseen
-variance, averaged over stretches of the record: 1 where the filter foresees its own errors.</p>
+<p class="hint">{% if parameters %}Parameters over time with their 95 % interval; below, the{% else %}The{% endif %} squared
+innovations over their foreseen variance, averaged over stretches of the record: 1 where the filter foresees its own errors.</p>
 {% for record in records %}
 <article>{% if records | length > 1 %}<h3>{{ record.name }}</h3>{% endif %}{{ record.chart }}</article>
 {% endfor %}
-<div class="scroll" tabindex="0"><table>
+{% if levels %}<div class="scroll" tabindex="0"><table>
   <thead><tr><th>assumed</th><th>initial standard deviation</th><th>process noise per {{ per }}</th><th>origin</th></tr>
   </thead>
   <tbody>{% for row in levels %}
     <tr><th scope="row">{{ row.name }}</th><td class="number">{{ row.initial }}</td>
       <td class="number">{{ row.noise }}</td><td>{{ row.origin }}</td></tr>
   {% endfor %}</tbody>
-</table></div>
+</table></div>{% endif %}
 """
 ERROR_HEIGHT = 120  # pixels
 ERRORS_TEMPLATE = """
@@ -108,7 +108,7 @@ def filtering(estimate: Estimate) -> Markup | None:
     records = [{"name": record.experiment, "chart": drawn(filter_chart(record, filtered, units))}
                for record, units in zip(filtered.records, units_of(estimate), strict=True)]
     return filled(FILTERING_TEMPLATE, verdict=verdict, tests=filtered.tests, records=records, per=filtered.process_noise_unit,
-                  levels=_levels(filtered))
+                  levels=_levels(filtered), parameters=bool(filtered.parameters))
 
 
 def _levels(filtered: FilterResult) -> list[dict[str, str]]:
@@ -138,7 +138,8 @@ def filter_chart(record: FilterRecord, filtered: FilterResult, units: dict[str, 
         panels.append(Panel("squared innovations over their variance", [
             curve(middle, size, "innovations", "residual", legend=False)], NIS_HEIGHT, log=True))
     return Chart(panels, with_unit("time", units.get("time", "")),
-                 f"{record.experiment}: estimated parameters over time, and the size of the innovations", zoom=True)
+                 f"{record.experiment}: {'estimated parameters over time, and ' if filtered.parameters else ''}the size of the "
+                 "innovations", zoom=True)
 
 
 def _averaged(record: FilterRecord) -> tuple[np.ndarray, np.ndarray]:
