@@ -103,7 +103,7 @@ def split_grid(grid: Grid, inputs: list[int], dead_times: np.ndarray, moving: bo
     course = _Course.of(grid.record or grid)
     time, places, c, begun = _nodes(grid, course, inputs, dead_times)
     widths, middle = np.diff(time), (time[:-1] + time[1:]) / 2
-    nu, nd = grid.u_node.shape[1], len(inputs)
+    nu = grid.u_node.shape[1]
     sources = [*((column, 0.0) for column in range(nu)), *zip(inputs, dead_times, strict=True)]  # input and dead time
     begin, end, node, slopes, node_slopes = [], [], [], [], []
     for k, (column, late) in enumerate(sources):
@@ -114,26 +114,8 @@ def split_grid(grid: Grid, inputs: list[int], dead_times: np.ndarray, moving: bo
         slopes.append(course.slope[which, column])
         node_slopes.append(course.slope[at_node, column])
     if moving:
-        own = np.vstack([np.zeros((nu, nd)), np.eye(nd)])  # the dead time that a channel has itself
-        still, held = np.zeros(len(time)), np.ones(len(time))
-        for d in range(nd):
-            begin.append(c[:-1, d])
-            end.append(c[1:, d])
-            node.append(c[:, d])
-        for d in range(nd):
-            rise = np.diff(c[:, d]) / widths
-            begin.append(rise)
-            end.append(rise)
-            node.append(still)
-        for d in range(nd):
-            for k in range(nu + nd):
-                begin.append(slopes[k] * (c[:-1, d] - own[k, d]))
-                end.append(slopes[k] * (c[1:, d] - own[k, d]))
-                node.append(node_slopes[k] * (c[:, d] - own[k, d]))
-        for d in range(nd):
-            begin.append(dead_times[d] * held[1:])
-            end.append(dead_times[d] * held[1:])
-            node.append(dead_times[d] * held)
+        for columns, more in zip((begin, end, node), _moving_channels(c, widths, dead_times, slopes, node_slopes), strict=True):
+            columns += more
     interval = np.repeat(np.arange(grid.nodes - 1), np.diff(places))
     share = widths / np.diff(grid.time)[interval]
     substeps = np.maximum(1, np.ceil(grid.substeps[interval] * share * (1 - 1e-6))).astype(np.int32)
@@ -143,6 +125,29 @@ def split_grid(grid: Grid, inputs: list[int], dead_times: np.ndarray, moving: bo
     return SplitGrid(replace(grid, time=time, offset=int(places[grid.offset]), substeps=substeps, u_begin=u_begin, u_end=u_end,
                              u_node=u_node, output_mask=wanted, finite_mask=np.zeros((0, 0), np.uint8), record=None,
                              u_before=None), places)
+
+
+def _moving_channels(c: np.ndarray, widths: np.ndarray, dead_times: np.ndarray, slopes: list[np.ndarray],
+                     node_slopes: list[np.ndarray]) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray]]:
+    """At begins, ends and nodes: by how much nodes move with each dead time, its rise, what channels change by, dead times."""
+    (nodes, nd), channels = c.shape, len(slopes)
+    own = np.vstack([np.zeros((channels - nd, nd)), np.eye(nd)])  # the dead time that a channel has itself
+    begin, end, node = ([c[part, d] for d in range(nd)] for part in (slice(None, -1), slice(1, None), slice(None)))
+    for d in range(nd):
+        rise = np.diff(c[:, d]) / widths
+        begin.append(rise)
+        end.append(rise)
+        node.append(np.zeros(nodes))
+    for d in range(nd):
+        for k in range(channels):
+            begin.append(slopes[k] * (c[:-1, d] - own[k, d]))
+            end.append(slopes[k] * (c[1:, d] - own[k, d]))
+            node.append(node_slopes[k] * (c[:, d] - own[k, d]))
+    for late in dead_times[:nd]:
+        begin.append(np.full(nodes - 1, late))
+        end.append(np.full(nodes - 1, late))
+        node.append(np.full(nodes, late))
+    return begin, end, node
 
 
 def _nodes(grid: Grid, course: _Course, inputs: list[int], dead_times: np.ndarray

@@ -18,7 +18,7 @@ import numpy as np
 from dynident.estimate.estimate import Estimate, Trajectory, fit_percent
 from dynident.integrators.propagation import Propagation, mode_names
 from dynident.linalg.finite_problem import ResidualJacobian, Variables
-from dynident.methods.indistinguishable import confirmed_combinations, first_order, with_straight_relaxations
+from dynident.methods.indistinguishable import confirmed_by_simulation
 from dynident.methods.noise_estimation import estimate_noise_std, signal_std
 from dynident.methods.rank_by_differences import covariance_by_differences
 from dynident.methods.substeps import IntegrationError
@@ -49,7 +49,6 @@ ROBUSTLY = ("the model is right, nearly linear over the interval, and disturbed 
             "zero; they need not be normal, since the {loss} loss gives little weight to those far out")
 PRIOR_DECIDES = 1e-3  # what the data leave of a prior's variance; less, and they have no say that it could contradict
 STD_RATIO = 1.5  # times; records nearer than that weigh about right together, and slow noise alone may do as much
-FEW_UNKNOWNS = 20  # up to so many, simulations confirm what is not identifiable also where a fit did not converge
 LISTED = 4  # records named in a note; of more, the quietest and the loudest
 
 
@@ -122,13 +121,7 @@ def build_direct_estimate(problem: Problem, method: Any, finite: SimulatedProble
         at = finite.linearization(point)
         shift = max(error.shift, rounding_shift(problem, noise_std))
         uncertainty = linearized_uncertainty(problem, finite, at, active, noise_std, constraints, quantisers, shift)
-    if uncertainty.combinations and isinstance(problem.model, EquationModel):
-        told, worth = uncertainty.combinations, outcome.converged or len(problem.names) <= FEW_UNKNOWNS
-        uncertainty = replace(uncertainty, combinations=confirmed_combinations(problem, at.values, active, told)
-                              if worth else first_order(told))
-    if active and isinstance(problem.model, EquationModel) and problem.model.states:
-        uncertainty = replace(uncertainty, bound_relaxations=with_straight_relaxations(
-            problem, at.values, active, uncertainty.bound_relaxations))
+    uncertainty = confirmed_by_simulation(problem, uncertainty, at.values, active, outcome.converged)
     if finite.loss != "squared" and uncertainty.default_kind == "plain":
         uncertainty = replace(uncertainty, assumed=ROBUSTLY.format(loss=finite.loss))
     values = dict(zip(problem.names, (float(v) for v in at.values), strict=True))

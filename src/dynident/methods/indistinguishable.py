@@ -24,6 +24,7 @@ from dynident.models.parser import parse_expression
 from dynident.models.printer import parts_to_text
 from dynident.problem.problem import Problem
 from dynident.statistics.active_bounds import BoundRelaxation
+from dynident.statistics.covariance import Covariance
 from dynident.statistics.invariants import Invariant, TangentPoint, find_invariants
 from dynident.tolerances import (
     EQUAL_INVARIANT,
@@ -38,6 +39,7 @@ MOVES = (0.05, 0.3)  # of an unknown's size: how far values are moved that must 
 DETERMINED_MOVE = 0.05  # the same for what must change them
 PROJECTIONS = 25  # Newton steps onto equal invariants
 CORRECTIONS = 15  # Gauss-Newton steps onto equal outputs
+FEW_UNKNOWNS = 20  # up to so many, simulations confirm what is not identifiable also where a fit did not converge
 LEAST_MOVED = 0.2  # of the intended move: what came back further has not gone anywhere
 DRIFT_ROOM = 100.0  # times what equal invariants change: what a determined one must change at least
 
@@ -80,6 +82,19 @@ def unidentifiable_groups(problem: Problem, region: Region, seed: int) -> list[U
 def first_order(local: Sequence[str]) -> tuple[str, ...]:
     """What derivatives alone say, as no more than that."""
     return tuple(f"to first order around these values, {words}" for words in local)
+
+
+def confirmed_by_simulation(problem: Problem, uncertainty: Covariance, values: np.ndarray, active: Mapping[str, str],
+                            converged: bool) -> Covariance:
+    """With what derivatives say of identifiable combinations and of bounds asked of simulations too."""
+    if uncertainty.combinations and isinstance(problem.model, EquationModel):
+        told, worth = uncertainty.combinations, converged or len(problem.names) <= FEW_UNKNOWNS
+        uncertainty = replace(uncertainty, combinations=confirmed_combinations(problem, values, active, told)
+                              if worth else first_order(told))
+    if active and isinstance(problem.model, EquationModel) and problem.model.states:
+        uncertainty = replace(uncertainty, bound_relaxations=with_straight_relaxations(
+            problem, values, active, uncertainty.bound_relaxations))
+    return uncertainty
 
 
 def confirmed_combinations(problem: Problem, values: np.ndarray, held: Collection[str], local: Sequence[str], seed: int = 1

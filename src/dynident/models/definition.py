@@ -363,6 +363,18 @@ def unused(written: ModelDefinition, expressions: Sequence[casadi.SX] | None) ->
     return faults, [f"The model's constant '{name}' {how} equation." for kind, name, how in idle if kind == "constant"]
 
 
+def with_parameters_of_tables(written: ModelDefinition) -> list[str]:
+    """The parameters that were declared, and those that tables name as values."""
+    declared = list(written.parameters or ())
+    return [*declared, *(value for table in written.tables.values() for value in table.values if value not in declared)]
+
+
+def start_faults(written: ModelDefinition) -> list[str]:
+    known = written.parameters or []
+    return [f"starts names '{name}', which is not a parameter.{did_you_mean(name, known)}"
+            for name in written.starts if name not in known]
+
+
 def clashes(written: ModelDefinition) -> list[str]:
     """Outputs that share a name with something else they are not equal to."""
     kinds = {name: kind for kind, name in written.declared()}

@@ -35,6 +35,7 @@ from dynident.models.definition import (
     names_of,
     numbers_of,
     parse,
+    start_faults,
     tables_of,
     take_algebraic,
     take_next,
@@ -42,10 +43,11 @@ from dynident.models.definition import (
     undeclared_names,
     unknown_units,
     unused,
+    with_parameters_of_tables,
 )
 from dynident.models.delay import Delay, Undelayed
 from dynident.models.formula_parts import FormulaParts
-from dynident.models.hybrid import Mode, Transition, mode_faults, take_modes
+from dynident.models.hybrid import Mode, Transition, take_automaton
 from dynident.models.hybrid_functions import Maker, ModeFunctions, TransitionFunctions, read_automaton
 from dynident.models.parser import Scope
 from dynident.models.position_velocity import position_velocity
@@ -182,12 +184,7 @@ class EquationModel(FormulaParts):
         if algebraic or guesses:
             take_algebraic(written, algebraic or {}, guesses or {}, rate is not None, faults)
         if modes is not None or transitions:
-            if written.algebraic:
-                faults.append("a model has modes or algebraic variables, not both. Solve the algebraic equations in each mode.")
-            if rate is not None:
-                faults.append("rate and modes are both given; with modes, each Mode has a rate of its own.")
-            take_modes(written, states, outputs, definitions or {}, modes or {}, transitions, output, faults)
-            faults += mode_faults(written)
+            take_automaton(written, states, outputs, definitions or {}, modes or {}, transitions, rate, output, faults)
         elif rate is None and output is None:
             take_text(written, states, outputs, definitions or {}, faults)
         else:
@@ -201,11 +198,7 @@ class EquationModel(FormulaParts):
         complete = not faults
         faults += empty_faults(written)
         faults += name_faults(written)
-        if written.parameters is None:
-            written.parameters = undeclared_names(written)
-        else:
-            written.parameters += [value for table in written.tables.values() for value in table.values
-                                   if value not in written.parameters]
+        written.parameters = undeclared_names(written) if written.parameters is None else with_parameters_of_tables(written)
         symbols = {name: casadi.SX.sym(name) for name in [TIME, *(name for _, name in written.declared())]}
         known = Scope(symbols, written.tables, written.inputs)
         for name in definition_order(written, faults):
@@ -218,10 +211,7 @@ class EquationModel(FormulaParts):
         faults += idle if complete else []
         faults += delay_faults(written, known, symbols)
         faults += motion.guard_faults([symbols[name] for name in [TIME, *written.states, *written.inputs]], not faults)
-        faults += clashes(written)
-        faults += [f"starts names '{name}', which is not a parameter.{did_you_mean(name, written.parameters)}"
-                   for name in written.starts if name not in written.parameters]
-        faults += unknown_units(written)
+        faults += [*clashes(written), *start_faults(written), *unknown_units(written)]
         if faults:
             raise ProblemError(faults)
         groups = [[symbols[name] for name in group] for group in (written.states, written.inputs, written.parameters)]

@@ -95,6 +95,17 @@ class Transition:
     reset: Mapping[str, Equation] | Callable[..., Any] = field(default_factory=dict)
 
 
+def take_automaton(written: ModelDefinition, states: Any, outputs: Any, definitions: Any, modes: Any, transitions: Any,
+                   rate: Any, output: Any, faults: list[str]) -> None:
+    """The modes and transitions; each mode has its own rate, and no algebraic variables are beside it."""
+    if written.algebraic:
+        faults.append("a model has modes or algebraic variables, not both. Solve the algebraic equations in each mode.")
+    if rate is not None:
+        faults.append("rate and modes are both given; with modes, each Mode has a rate of its own.")
+    take_modes(written, states, outputs, definitions, modes, transitions, output, faults)
+    faults += mode_faults(written)
+
+
 def take_modes(written: ModelDefinition, states: Any, outputs: Any, definitions: Mapping[str, Equation],
                modes: Mapping[str, Any], transitions: Sequence[Any], output: Callable[..., Any] | None,
                faults: list[str]) -> None:

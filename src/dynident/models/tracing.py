@@ -59,11 +59,9 @@ def _standing_still(*_: Any) -> tuple:
     return ()
 
 
-def take_functions(written: ModelDefinition, states: Any, outputs: Any, definitions: Any, rate: Callable[..., Any] | None,
-                   output: Callable[..., Any] | None, faults: list[str]) -> None:
-    """Trace the functions once with symbols and write down what they return."""
-    if rate is None and output is not None and not states:
-        rate = _standing_still
+def _mixed_with_text(states: Any, outputs: Any, definitions: Any, rate: Any, output: Any) -> list[str]:
+    """What belongs to equations in text and was given beside functions, or the other way round."""
+    faults = []
     if rate is None:
         faults.append("there is an output function but no rate function. Give rate(t, x, u, p) too, or text for both.")
     if isinstance(states, Mapping):
@@ -72,6 +70,15 @@ def take_functions(written: ModelDefinition, states: Any, outputs: Any, definiti
         faults.append("definitions belong to text equations; in a rate function, use variables.")
     if output is None and isinstance(outputs, Mapping):
         faults.append("with a rate function, outputs come from an output function, or list states by name.")
+    return faults
+
+
+def take_functions(written: ModelDefinition, states: Any, outputs: Any, definitions: Any, rate: Callable[..., Any] | None,
+                   output: Callable[..., Any] | None, faults: list[str]) -> None:
+    """Trace the functions once with symbols and write down what they return."""
+    if rate is None and output is not None and not states:
+        rate = _standing_still
+    faults += _mixed_with_text(states, outputs, definitions, rate, output)
     names = names_of("states", states, faults)
     if faults or rate is None:
         return

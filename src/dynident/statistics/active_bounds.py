@@ -7,11 +7,12 @@ the intervals of the others to the side to which they would go.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from dynident.errors import ProblemError, did_you_mean
 from dynident.linalg.block_rows import BlockRows
 from dynident.linalg.finite_problem import ResidualIndex, ResidualJacobian
 from dynident.linalg.rank import truncated_svd
@@ -100,6 +101,13 @@ class NoiseModel:
         if not np.any(self.variance[measured] < (shift / INTEGRATION_TOLERANCE) ** 2) or not np.isfinite(shift):
             return self
         return replace(self, variance=np.where(measured, self.variance + shift**2, self.variance))
+
+
+def check_active(names: Sequence[str], active: Iterable[str]) -> None:
+    """Only unknowns can end on a bound."""
+    for name in active:
+        if name not in names:
+            raise ProblemError(f"'{name}' is said to be on a bound, but is not an unknown.{did_you_mean(name, names)}")
 
 
 def noise_model_of(problem: Problem, linearization: ResidualJacobian, scales: np.ndarray, fitted: BlockRows,

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dynident.errors import ProblemError, did_you_mean
+from dynident.errors import ProblemError
 from dynident.linalg.block_qr import by_blocks
 from dynident.linalg.block_rows import BlockRows
 from dynident.linalg.finite_problem import ResidualJacobian
@@ -24,6 +24,7 @@ from dynident.statistics.active_bounds import (
     BoundRelaxation,
     NoiseModel,
     bound_sensitivity,
+    check_active,
     finite_bounds,
     inequality_relaxation,
     noise_model_of,
@@ -320,9 +321,7 @@ def covariance_from(problem: Problem, linearization: ResidualJacobian, active: M
     `simulation_error`: standard errors, for residuals of size one, by which the error of the simulation may move the estimate.
     """
     names, values = problem.names, np.asarray(linearization.values, float)
-    for name in active:
-        if name not in names:
-            raise ProblemError(f"'{name}' is said to be on a bound, but is not an unknown.{did_you_mean(name, names)}")
+    check_active(names, active)
     free = [i for i, name in enumerate(names) if name not in active]
     scales = typical_values(problem, values)
     sensitivity = JacobianQR.of(linearization.blocks, scales, linearization.rows.experiment, values)
@@ -334,11 +333,10 @@ def covariance_from(problem: Problem, linearization: ResidualJacobian, active: M
     corrected_dof = None
     if errors.noise is not None:
         score_covariances["corrected"] = sensitivity.coloured_covariance(errors.noise)
-        gain = with_released(fit, {names.index(name): r for name, r in released.items()})
-        corrected_dof = effective_dof(errors.noise, sensitivity.basis, gain, errors.one_minus_leverage)
+        corrected_dof = effective_dof(errors.noise, sensitivity.basis, with_released(
+            fit, {names.index(name): r for name, r in released.items()}), errors.one_minus_leverage)
     matrices: dict[str, Any] = {kind: fit.covariance(meat) for kind, meat in score_covariances.items()}
-    spread = {kind: matrix.diagonal() for kind, matrix in matrices.items()}
-    default_kind, reason = _which(problem, failed, errors.noise, spread)
+    default_kind, reason = _which(problem, failed, errors.noise, {kind: m.diagonal() for kind, m in matrices.items()})
     unidentifiable, combinations, null = _undetermined(problem, values, free, scales, sensitivity, smallest) if (
         not fit.complete) else ((), (), np.zeros((len(names), 0)))
     bound_std = {kind: {n: released_std(r, meat.dense(), names.index(n)) for n, r in released.items()} if released else {}
@@ -347,11 +345,10 @@ def covariance_from(problem: Problem, linearization: ResidualJacobian, active: M
               for n, side in active.items()}
     made = partial(
         Covariance, names=names, values=values, matrix=matrices["plain"], dof=errors.dof, active=dict(active),
-        corrected=matrices.get("corrected"),
-        corrected_dof=corrected_dof, default_kind=default_kind, reason=reason, std_if_released=bound_std,
+        corrected=matrices.get("corrected"), corrected_dof=corrected_dof, default_kind=default_kind, reason=reason,
         bound_relaxations=(*relax_bounds(problem, sensitivities, bound_std, errors.dof, corrected_dof),
                 *(inequality_relaxation(limit, sensitivity, fit, free, errors, smallest) for limit in limits)),
-        unidentifiable=unidentifiable, combinations=combinations, null_space=null,
+        unidentifiable=unidentifiable, combinations=combinations, null_space=null, std_if_released=bound_std,
         logarithmic=tuple(u.name for u in problem.unknowns if u.log), fixed=problem.fixed_values(),
         bounds=finite_bounds(problem), noise_factors={output: factor for output, (_, factor, _) in factors.items()},
         given_std=std_as_given(names, sensitivity, fit, released) if factors else {},

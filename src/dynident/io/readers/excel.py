@@ -48,9 +48,7 @@ def excel_columns(path: Path, names: Collection[str], sheet: str | int | None = 
             else:
                 columns[ref.column], bad = _numbers(cells)
             if bad:
-                shown = _text(cells[bad[0]])[:LONGEST_QUOTE]
-                faults.append(Fault(bad[0], len(bad), f"column '{ref.header}' holds '{shown}', which is not a number. "
-                                                      "Correct it, or leave the cell empty if the sample is missing."))
+                faults.append(_no_number(ref, cells, bad))
         unreadable = {ref.column: [k for k in range(len(body)) if np.isnan(columns[ref.column][k]) and not _empty(
             body[k][ref.column])] for ref in found} if faults else None
         faults += value_faults(found, columns, unreadable, runs)
@@ -61,6 +59,12 @@ def excel_columns(path: Path, names: Collection[str], sheet: str | int | None = 
     return TableColumns(source, layout.header, values, layout.units,
                         lambda k: np.array([*(row[k] for row in body), None], dtype=object)[:-1], notes=layout.notes,
                         doubt=layout.doubt, place=place)
+
+
+def _no_number(ref: ColumnRef, cells: Sequence[Any], bad: Sequence[int]) -> Fault:
+    shown = _text(cells[bad[0]])[:LONGEST_QUOTE]
+    return Fault(bad[0], len(bad), f"column '{ref.header}' holds '{shown}', which is not a number. Correct it, or leave the "
+                                   "cell empty if the sample is missing.")
 
 
 def _sheet(path: Path, sheet: str | int | None) -> tuple[str, list[list[Any]]]:
