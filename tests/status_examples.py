@@ -121,6 +121,13 @@ def lost() -> Status:
     return ended(di.Problem(di.SimulatorModel(Gone(), ["k"], ["x"]), [run], [di.Parameter("k", 0.3)]), di.least_squares())
 
 
+def begun_badly() -> Status:
+    run = di.Experiment(T, outputs={"x": np.exp(-T) + NOISE}, noise={"x": di.Gaussian(0.01)}, initial={"x": 1.0})
+    problem = di.Problem(di.EquationModel(states={"x": "-x + a*x**3"}), [run], [di.Parameter("a", -0.1)])
+    starts = di.multistart(di.single_shooting(), points=[{"a": -0.1}, {"a": 60.0}])
+    return di.identify(problem, starts, progress=False).starts[1].status
+
+
 def boundary_layer(t: object, y: list[casadi.SX]) -> list[casadi.SX]:
     return [y[1], 1e6 * y[0]]
 
@@ -155,6 +162,7 @@ EXAMPLES: dict[StatusCode, Callable[[], Status]] = {
     StatusCode.PIECEWISE_CONSTANT: lambda: ended(decay(di.Parameter("k", 0.5), di.Parameter("s", 2.03), rate="-k*x*where(t > s, 2, 1)"), di.single_shooting()),
     StatusCode.CONVERGED_LIMIT_CASE: lambda: ended(saturated(), di.single_shooting()),
     StatusCode.SIMULATOR_LOST: lost,
+    StatusCode.START_DIVERGED: begun_badly,
     StatusCode.NO_PROGRESS: lambda: ended(walled(), di.single_shooting()),
     StatusCode.NOISE_NOT_CONVERGED: lambda: ended(shaken(0, False, m=2.0, k=2.0, b=2.0), di.boundary_value(process_noise={"v": 100.0}, max_restarts=0)),
     StatusCode.INTEGRATOR_WRONG: lambda: ended(binding(), di.single_shooting(integrator="radau", substeps=1)),

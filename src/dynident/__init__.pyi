@@ -11,6 +11,7 @@ from dynident.errors import DynidentError as DynidentError
 from dynident.errors import NotConverged as NotConverged
 from dynident.errors import NotSupported as NotSupported
 from dynident.errors import ProblemError as ProblemError
+from dynident.errors import StartDiverged as StartDiverged
 from dynident.estimate.estimate import Estimate as Estimate
 from dynident.estimate.estimate import Trajectory as Trajectory
 from dynident.estimate.estimate import Validation as Validation

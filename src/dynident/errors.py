@@ -54,6 +54,36 @@ class ProblemError(DynidentError):
         super().__init__("\n".join([*head, *lines]))
 
 
+class StartDiverged(ProblemError):
+    """The model is not finite at the start values, or where a search began again, so that nothing can be searched from there.
+
+    One of several starts that ends so has the status code `start_diverged`. See the manual, howto/convergence.
+
+    Parameters
+    ----------
+    faults : str or sequence of str
+        What is not finite, with the values, and the way out.
+    lost : bool, default False
+        The simulation crashed or hung: other values would do so again, and are not tried.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> growth = di.EquationModel(states={"x": "a*x**3"})
+    >>> record = di.Experiment([0, 1, 2, 3], outputs={"x": [1.0, 0.9, 0.8, 0.7]}, initial={"x": 1.0})
+    >>> problem = di.Problem(growth, [record], [di.Parameter("a", start=60)])
+    >>> try:
+    ...     di.identify(problem, di.single_shooting())
+    ... except di.StartDiverged:
+    ...     print("choose other start values")
+    choose other start values
+    """
+
+    def __init__(self, faults: str | Sequence[str], lost: bool = False):
+        super().__init__(faults)
+        self.lost = lost
+
+
 def sentences_of(error: DynidentError) -> tuple[str, ...]:
     """What is wrong, a sentence each."""
     return error.faults if isinstance(error, ProblemError) else (str(error),)

@@ -30,6 +30,8 @@ class StatusCode(StrEnum):
     INTERRUPTED = "interrupted"
     SIMULATOR_LOST = "simulator_lost"
     DIVERGED = "diverged"  # simulations leave the finite numbers
+    START_DIVERGED = "start_diverged"  # one of several starts, at which the model is not finite
+    START_REFUSED = "start_refused"  # one of several starts, from which the method does not search, for the reason it says
     NO_PROGRESS = "no_progress"  # no step helps, although the gradient is not zero
     UNSTABLE_RECORD = "unstable_record"  # differences grow along it beyond what numbers of 16 digits can follow
     WANDERING = "wandering"  # directions that the data do not determine

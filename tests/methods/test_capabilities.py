@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -163,13 +164,33 @@ def test_multistart_takes_what_its_method_takes():
     assert di.multistart(di.kalman()).capabilities == di.kalman().capabilities
 
 
-def test_a_plain_fit_loads_no_module_of_another_family():
-    script = ("import sys, numpy as np, dynident as di\n"
+FAMILIES = ("black_box", "kalman", "boundary", "set_membership", "inverse_dynamics", "automatic", "fmu", "robots", "papers",
+            "fleet", "design", "workbench", "cli", "demo")
+LOADED = {  # what a fit by each method loads of these: its own family, and no other but to begin from
+    "di.single_shooting()": "", "di.multiple_shooting()": "", "di.full_discretization()": "",
+    "di.least_squares()": "black_box", "di.kalman()": "kalman",
+    "di.prediction_error()": "boundary|kalman",  # a search may begin from it
+    "di.boundary_value()": "boundary", "di.set_membership()": "set_membership", "None": "automatic"}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a process forks for each method, so that the package is loaded once")
+def test_a_fit_loads_no_module_of_another_family():
+    script = ("import os, sys, numpy as np, dynident as di\n"
               "t = np.linspace(0, 2, 41)\n"
-              "run = di.Experiment(t, outputs={'y': np.exp(-t)}, noise={'y': di.Gaussian(0.01)}, initial={'x': 1.0})\n"
-              "model = di.EquationModel(states={'x': '-a*x'}, outputs={'y': 'x'})\n"
-              "di.identify(di.Problem(model, [run], [di.Parameter('a', start=2.0)]), progress=False)\n"
-              "families = ('black_box', 'kalman', 'boundary', 'set_membership', 'fmu', 'papers', 'fleet', 'design')\n"
-              "print([m for m in sys.modules if m.startswith('dynident.') and m.split('.')[1] in families])")
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+              "def problem(noise, **bounds):\n"
+              "    run = di.Experiment(t, outputs={'y': np.exp(-t)}, noise={'y': noise}, initial={'x': 1.0})\n"
+              "    model = di.EquationModel(states={'x': '-a*x'}, outputs={'y': 'x'})\n"
+              "    return di.Problem(model, [run], [di.Parameter('a', start=0.9, **bounds)])\n"
+              f"for name in {list(LOADED)}:\n"
+              "    if (child := os.fork()) == 0:\n"
+              "        proved = name == 'di.set_membership()'\n"
+              "        asked = problem(di.Bounded(0.01), lower=0.5, upper=2.0) if proved else problem(di.Gaussian(0.01))\n"
+              "        di.identify(asked, eval(name), progress=False)\n"
+              f"        seen = {{m.split('.')[1] for m in sys.modules if m.startswith('dynident.')}} & set({FAMILIES})\n"
+              "        print(name, *sorted(seen), sep='|', flush=True)\n"
+              "        os._exit(0)\n"
+              "    assert os.waitpid(child, 0)[1] == 0, name\n")
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = {line.partition("|")[0]: line.partition("|")[2] for line in done.stdout.split()}
+    assert found == LOADED

@@ -157,7 +157,7 @@ def test_start_whose_workers_are_lost_is_a_start_that_failed(pool, monkeypatch):
     monkeypatch.setattr(multistart, "run_start", workloads_start)
     found = di.identify(pendulum(), di.multistart(di.single_shooting(), starts=3), executor=pool, progress=False)
     assert [s.converged for s in found.starts].count(False) == 1
-    assert "killed or crashed" in next(s.status for s in found.starts if not s.converged)
+    assert next(s.status.code for s in found.starts if not s.converged) == "simulator_lost"
     assert "1 starts did not converge" in found.status
 
 

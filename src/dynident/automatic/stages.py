@@ -17,7 +17,7 @@ import numpy as np
 from dynident.automatic.belief import BeliefLevel
 from dynident.automatic.simulation_route import start_of, with_start
 from dynident.automatic.state import AutomaticSetup, AutomaticState, RouteEnd, StopReason
-from dynident.errors import DynidentError, NotSupported, ProblemError, SimulationDiverged
+from dynident.errors import DynidentError, NotSupported, ProblemError, StartDiverged
 from dynident.estimate.estimate import Estimate
 from dynident.methods.direct import DirectMethod, SingleShooting
 from dynident.methods.open_loop import misfit, open_loop_residuals
@@ -41,7 +41,7 @@ def plain(setup: AutomaticSetup, state: AutomaticState) -> AutomaticState:
     try:
         estimate = setup.method.identify(setup.problem, setup.executor, setup.telling("plain fit"))
     except ProblemError as refused:
-        if isinstance(refused.__cause__, SimulationDiverged) and refused.__cause__.lost:
+        if isinstance(refused, StartDiverged) and refused.lost:
             raise  # it crashed or hung: other starts would do so again
         return replace(state, refused=refused).with_row("plain", before, f"could not begin: {refused}")
     state = state.with_cost(estimate.counts)

@@ -12,7 +12,7 @@ import numpy as np
 from dynident.black_box.result import black_box_estimate
 from dynident.black_box.run import run
 from dynident.black_box.setup import BlackBoxProblem, BlackBoxTranscription
-from dynident.errors import ProblemError, SimulationDiverged
+from dynident.errors import ProblemError, SimulationDiverged, StartDiverged
 from dynident.estimate.estimate import Estimate
 from dynident.integrators import integrator_named
 from dynident.linalg.finite_problem import ResidualJacobian
@@ -112,4 +112,4 @@ def linearize_by_differences(problem: Problem) -> tuple[BlackBoxProblem, Residua
         finite = BlackBoxTranscription.of(LeastSquares(), problem).at_start()
         return finite, finite.linearization(finite.start())
     except SimulationDiverged as bad:
-        raise ProblemError(f"At the start values {bad}. Choose other start values.") from None
+        raise StartDiverged(f"At the start values {bad}. Choose other start values.", bad.lost) from None

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dynident.errors import ProblemError, SimulationDiverged
+from dynident.errors import SimulationDiverged, StartDiverged
 from dynident.integrators.scheme import Adaptive, AnyIntegrator
 from dynident.linalg.finite_problem import FiniteProblem, Variables
 from dynident.methods.noise_estimation import estimate_noise_std, extrapolated_noise_std, initial_noise_std
@@ -172,7 +172,7 @@ def choose_first_substeps(setup: DirectSetup, state: OuterState) -> OuterState:
         return replace(state, substeps=choose_substeps(setup.shooting_with(state.noise_std))[0])
     except SimulationDiverged as bad:
         finite = setup.method.transcribe(setup.problem, state.substeps, state.noise_std)
-        raise refusal(setup, finite, finite.start(), bad) from (bad if bad.lost else None)  # what crashes is not tried again
+        raise refusal(setup, finite, finite.start(), bad) from None
 
 
 def transcribe(setup: DirectSetup, state: OuterState) -> OuterState:
@@ -192,7 +192,7 @@ def check_start(setup: DirectSetup, state: OuterState) -> OuterState:
     try:
         evaluation = finite.evaluate(start)
     except SimulationDiverged as bad:
-        raise refusal(setup, finite, start, bad) from (bad if bad.lost else None)
+        raise refusal(setup, finite, start, bad) from None
     state = replace(state, start=start, variables=start)
     if not finite.jacobian_is_cheap:  # the start alone is not worth the simulations that its intervals take
         return state
@@ -403,7 +403,7 @@ def _is_alias(setup: DirectSetup, state: OuterState, there: SolverResult) -> boo
 
 
 def refusal(setup: DirectSetup, finite: FiniteProblem, point: Variables | None, bad: SimulationDiverged, where: str = AT_START
-            ) -> ProblemError:
+            ) -> StartDiverged:
     """Why a fit cannot begin, with the values and the ways out."""
     assert point is not None
     values = finite.coordinates.values(point.unknowns)
@@ -411,4 +411,4 @@ def refusal(setup: DirectSetup, finite: FiniteProblem, point: Variables | None, 
     ways = ", or ".join(["Choose other start values", *setup.method.advice(setup.problem)])
     said = str(bad).rstrip(".")
     cause = in_words(singular_states(setup.problem, values))
-    return ProblemError(f"{where} {said}{f' ({listed})' if listed else ''}.{cause or f' {ways}.'}")
+    return StartDiverged(f"{where} {said}{f' ({listed})' if listed else ''}.{cause or f' {ways}.'}", bad.lost)

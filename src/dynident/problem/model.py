@@ -132,3 +132,8 @@ class Model(Protocol):
     def definition(self) -> dict:
         """The model as plain data (text and numbers, no code), from which it can be built again."""
         ...
+
+
+def is_robot(model: object) -> bool:
+    """Whether it is a `RobotModel`; asked by its name, so that only arms load the room of robots."""
+    return type(model).__module__ == "dynident.robots.model"

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from dynident.errors import ProblemError, SimulationDiverged
+from dynident.errors import SimulationDiverged, StartDiverged
 from dynident.integrators.grid import Grid
 from dynident.linalg.finite_problem import (
     Evaluation,
@@ -121,8 +121,8 @@ def _state_scale(problem: Problem, start: np.ndarray) -> np.ndarray:
         try:
             x0 = problem.parameters_and_initial_state(start, e)[1]
         except SimulationDiverged as bad:  # no state to begin with: known before anything is simulated
-            raise ProblemError(f"At the start values {str(bad.within(experiment.name)).rstrip('.')}. Choose other start "
-                               "values, or give the initial states as numbers.") from None
+            raise StartDiverged(f"At the start values {str(bad.within(experiment.name)).rstrip('.')}. Choose other start "
+                                "values, or give the initial states as numbers.") from None
         scaled.append(np.nanmax(np.vstack([np.abs(readings), np.abs(x0)]), axis=0))
     largest = np.max(scaled, axis=0)
     return np.where(largest > 0, largest, 1.0)

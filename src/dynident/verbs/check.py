@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from dynident.black_box.method import linearize_by_differences
-from dynident.errors import NotSupported, ProblemError, SimulationDiverged
+from dynident.errors import NotSupported, SimulationDiverged, StartDiverged
 from dynident.linalg.finite_problem import ResidualJacobian
 from dynident.methods.indistinguishable import UnidentifiableGroup, unidentifiable_groups
 from dynident.methods.linearize_at import linearize_at, with_secant_columns
@@ -18,9 +18,9 @@ from dynident.methods.output_map import OutputMap, Outputs, null_space, touched
 from dynident.methods.points_around import Region, beside, region_around
 from dynident.methods.rank_by_differences import smallest_by_differences
 from dynident.models.equations import EquationModel
+from dynident.problem.model import is_robot
 from dynident.problem.parameter import Transforms, transforms_of
 from dynident.problem.problem import Problem
-from dynident.robots.model import RobotModel
 from dynident.solvers.safeguards import WAYS_OUT
 from dynident.statistics.active_bounds import ActiveConstraints
 from dynident.statistics.diagnostic import SEVERITIES, Check, Diagnostic, DiagnosticCode
@@ -68,7 +68,7 @@ def check(problem: Problem) -> Check:
     >>> found.ok
     False
     """
-    if isinstance(problem.model, RobotModel):
+    if is_robot(problem.model):
         raise NotSupported("check() linearises a simulation, and an arm is identified without one: inverse_dynamics() takes a "
                            "second and says itself what the torques tell (estimate.base).")
     by_differences = not isinstance(problem.model, EquationModel) or bool(problem.filtered_outputs)
@@ -264,5 +264,5 @@ def linearization_at_start(problem: Problem, values: np.ndarray | None = None) -
     try:
         return linearize_at(problem, values, initial_noise_std(problem) | std_from_bounds(problem))
     except SimulationDiverged as bad:
-        raise ProblemError(f"At the start values {bad}, even when each segment starts from the measurements. Choose other "
-                           "start values.") from None
+        raise StartDiverged(f"At the start values {bad}, even when each segment starts from the measurements. Choose other "
+                            "start values.", bad.lost) from None

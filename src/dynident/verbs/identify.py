@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -13,17 +13,18 @@ from dynident._util.blas_threads import single_thread
 from dynident._util.progress import reporter
 from dynident.errors import NotConverged, ProblemError
 from dynident.estimate.estimate import Estimate
-from dynident.inverse_dynamics.base_parameters import choose_base
-from dynident.inverse_dynamics.setup import ArmAlongMotion, JointMotion
 from dynident.methods.direct import DirectMethod
 from dynident.methods.method import Method
 from dynident.methods.noise_estimation import initial_noise_std
 from dynident.methods.presets import method_from
 from dynident.methods.unstable_records import cut_unstable_records
+from dynident.problem.model import is_robot
 from dynident.problem.parameter import Parameter
 from dynident.problem.problem import Problem
-from dynident.robots.model import RobotModel
 from dynident.status import StatusCode
+
+if TYPE_CHECKING:
+    from dynident.robots.model import RobotModel
 
 
 def identify(problem: Problem, method: Method | str | Mapping[str, Any] | None = None, executor: Executor | None = None,
@@ -98,9 +99,9 @@ def _for_robots(problem: Problem, method: Method | str | Mapping[str, Any] | Non
     Also what there is to say: parameters that torques tell only in sums with others rest at their start values, since a search
     along the sums that change nothing would not end.
     """
-    arm = problem.model
-    if not isinstance(arm, RobotModel):
+    if not is_robot(problem.model):
         return problem, method, ()
+    arm = cast("RobotModel", problem.model)
     chosen = method_from("inverse_dynamics" if method is None else method)
     if chosen.kind == "inverse_dynamics":
         return problem, chosen, ()
@@ -114,6 +115,9 @@ def _for_robots(problem: Problem, method: Method | str | Mapping[str, Any] | Non
 
 def _dependent(problem: Problem, arm: RobotModel) -> tuple[str, ...]:
     """Free parameters of an arm, without bounds or priors, that act as sums of other free ones do, whatever the motion."""
+    from dynident.inverse_dynamics.base_parameters import choose_base
+    from dynident.inverse_dynamics.setup import ArmAlongMotion, JointMotion
+
     free = {p.name: p for p in problem.parameters if isinstance(p, Parameter) and p.free}
     if problem.constraints or not all(p.common for p in free.values()):
         return ()

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dynident.errors import DynidentError, NotConverged, ProblemError
+from dynident.errors import DynidentError, NotConverged, ProblemError, SimulatorLost, StartDiverged
 from dynident.estimate.estimate import Estimate, StartResult
 from dynident.methods.capabilities import Capabilities
 from dynident.methods.method import Method
@@ -101,7 +101,8 @@ class MultiStart(Method):
             if not results:
                 raise KeyboardInterrupt
             reasons = "; ".join(sorted({r.status for r in results.values()}))
-            raise ProblemError(f"None of {len(results)} starts could be fitted: {reasons}")
+            kind = StartDiverged if all(r.status.code is StatusCode.START_DIVERGED for r in results.values()) else ProblemError
+            raise kind(f"None of {len(results)} starts could be fitted: {reasons}")
         others = max(0.0, time.perf_counter() - began - sum(best[1].times.values()))
         timed = replace(best[1], times={**best[1].times, "other starts": others})
         return self.summarise(problem, timed, [results[k] for k in sorted(results)], len(start_places))
@@ -127,8 +128,8 @@ class MultiStart(Method):
                     yield ended.number, *ended.value
                 elif is_lost(ended.error):
                     begin = _start_values(with_start(problem, ended.task[0]))
-                    why = describe(ended.error, ended.attempts)
-                    yield ended.number, StartResult(begin, {}, float("inf"), False, Status(why)), None
+                    why = Status(describe(ended.error, ended.attempts), StatusCode.SIMULATOR_LOST)
+                    yield ended.number, StartResult(begin, {}, float("inf"), False, why), None
                 else:
                     raise ended.error
 
@@ -201,6 +202,14 @@ def with_start(problem: Problem, values: Mapping[str, float]) -> Problem:
     return problem.replace(parameters=tuple(moved(p) for p in problem.parameters))
 
 
+def failed_start(reason: DynidentError) -> Status:
+    """Why nothing was searched from a start."""
+    lost = isinstance(reason, SimulatorLost) or (isinstance(reason, StartDiverged) and reason.lost)
+    code = (StatusCode.SIMULATOR_LOST if lost else
+            StatusCode.START_DIVERGED if isinstance(reason, StartDiverged) else StatusCode.START_REFUSED)
+    return Status(str(reason), code)
+
+
 def run_start(common: tuple[Method, Problem, Callable[..., object] | None], place: Mapping[str, float]
               ) -> tuple[StartResult, Estimate | None]:
     """One start, and what is compared of it; a start that fails is a result too."""
@@ -211,9 +220,9 @@ def run_start(common: tuple[Method, Problem, Callable[..., object] | None], plac
         e = method.identify(problem, None, report or (lambda _: None))
     except NotConverged as stopped:
         if stopped.estimate is None:
-            return StartResult(begin, {}, float("inf"), False, Status(str(stopped))), None
+            return StartResult(begin, {}, float("inf"), False, failed_start(stopped)), None
         e = stopped.estimate
     except DynidentError as reason:
-        return StartResult(begin, {}, float("inf"), False, Status(str(reason))), None
+        return StartResult(begin, {}, float("inf"), False, failed_start(reason)), None
     values = {n: float(e.values[n]) for n in problem.names}
     return StartResult(begin, values, e.cost, e.converged, e.status, criterion(e)), e

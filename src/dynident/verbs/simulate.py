@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -12,11 +13,13 @@ from dynident.estimate.estimate import Trajectory
 from dynident.integrators.grid import grid_of
 from dynident.problem.experiment import Experiment
 from dynident.problem.formulas import with_formulas
-from dynident.problem.model import Model
+from dynident.problem.model import Model, is_robot
 from dynident.problem.problem import first_state_of
 from dynident.problem.problem_checks import unit_faults
-from dynident.robots.model import RobotModel
 from dynident.transcription.simulators import MOST_SUBSTEPS, RefinedSimulation, refine_steps, simulator_for
+
+if TYPE_CHECKING:
+    from dynident.robots.model import RobotModel
 
 
 def simulate(model: Model, values: Mapping[str, float], experiment: Experiment, integrator: str = "runge_kutta",
@@ -61,7 +64,7 @@ def simulate(model: Model, values: Mapping[str, float], experiment: Experiment, 
         raise ProblemError(f'substeps = {substeps!r}; give a whole number from 1 on, or "auto".')
     if faults := unit_faults([experiment], model):
         raise ProblemError(faults)
-    model = model.equations if isinstance(model, RobotModel) else model
+    model = cast("RobotModel", model).equations if is_robot(model) else model
     experiment = experiment.without_output_noise()  # whose formulas a simulation does not need
     faults = []
     model, _ = with_formulas(model, [experiment], [str(name).partition("[")[0] for name in values], faults)

@@ -37,7 +37,7 @@ from dynident.boundary.smoothing.start_strategies import StartAttempt, stable_st
 from dynident.boundary.smoothing.weak_constraint import WeakConstraintProblem
 from dynident.boundary.solve_bvp.newton import DampedNewton
 from dynident.boundary.solve_bvp.root_finding import RootIteration, RootResult
-from dynident.errors import ProblemError, SimulationDiverged
+from dynident.errors import SimulationDiverged, StartDiverged
 from dynident.estimate.estimate import Estimate
 from dynident.estimate.smoother_result import PseudoTimeStep
 from dynident.methods.outer_loop import OuterLoop, RunLog
@@ -77,12 +77,12 @@ def identify(method: BoundaryValueMethod, problem: Problem, report: Callable[...
         raise refusal(setup, wall) from None
 
 
-def refusal(setup: SmoothingSetup, wall: SimulationDiverged | None) -> ProblemError:
+def refusal(setup: SmoothingSetup, wall: SimulationDiverged | None) -> StartDiverged:
     values = start_values(setup.problem)
     starts = ", ".join(f"{u.name} = {value:.4g}" + ("" if u.start is not None else ", guessed")
                        for u, value in zip(setup.problem.unknowns, values, strict=True))
-    return ProblemError(f"At the start values {wall}{f' ({starts})' if starts else ''}. Choose other start values, or "
-                        'try integrator="radau" if the model is stiff.')
+    return StartDiverged(f"At the start values {wall}{f' ({starts})' if starts else ''}. Choose other start values, or "
+                         'try integrator="radau" if the model is stiff.', wall is not None and wall.lost)
 
 
 # steps over attempts
