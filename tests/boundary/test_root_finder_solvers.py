@@ -35,6 +35,7 @@ def test_a_saddle_is_no_answer():
     with pytest.raises(di.NotConverged, match="no minimum: beside it the sum falls") as caught:
         fitted(problem, **options, solver="davidenko")
     lowest = fitted(started(problem.experiments[0], m=1.5, k=1.5, b=1.5), **options)
+    assert caught.value.estimate.status.code == "not_a_minimum"
     assert lowest.cost < 0.2 * caught.value.estimate.cost
 
 
@@ -63,8 +64,9 @@ def test_noise_sizes_are_estimated_by_root_finders_too():
 def test_a_size_that_the_data_do_not_tell_is_not_called_estimated():
     """With so weak a model its errors follow every sample, and the likelihood rises until no measurement error is left."""
     problem = started(shaken(101, 0.01, False, dict.fromkeys("mkb", 1.0)), m=1.3, k=1.3, b=1.3)
-    with pytest.raises(di.NotConverged, match=r"did not converge.*Give a std, or measurement_noise"):
+    with pytest.raises(di.NotConverged, match=r"did not converge.*Give a std, or measurement_noise") as stopped:
         fitted(problem, process_noise=1.0)
+    assert stopped.value.estimate.status.code == "noise_not_converged"
 
 
 def swung(seed: int) -> di.Experiment:

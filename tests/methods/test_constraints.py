@@ -63,8 +63,9 @@ def test_several_experiments_share_a_constrained_parameter():
 
 @pytest.mark.parametrize("method", [m for m in TAKE if m != "SQP"])
 def test_constraints_that_contradict_each_other_are_said(method):
-    with pytest.raises(di.NotConverged, match=r"meets all constraints: 'm \+ d (==|<=) [45]' is off by"):
+    with pytest.raises(di.NotConverged, match=r"meets all constraints: 'm \+ d (==|<=) [45]' is off by") as stopped:
         di.identify(problem(["m + d == 5", "m + d <= 4"]), TAKE[method])
+    assert stopped.value.estimate.status.code == "infeasible_constraints"
 
 
 @pytest.mark.parametrize("method", REFUSE, ids=lambda m: m.kind)

@@ -62,6 +62,7 @@ def test_solver_that_ends_where_no_trajectory_is_shows_the_start_and_says_so(mon
     monkeypatch.setattr(FullDiscretizationMethod, "make_solver", lambda self, finite: Lost())
     with pytest.raises(di.NotConverged, match="values below are those of the start") as stopped:
         di.identify(problem, di.full_discretization())
+    assert stopped.value.estimate.status.code == "diverged"
     assert stopped.value.estimate.values["p"] == problem.parameters[0].start
 
 
@@ -129,8 +130,9 @@ def test_bounds_on_states_hold_at_every_grid_point():
 
 def test_a_constraint_that_cannot_be_met_is_said():
     problem = MACHINES["mass_spring_damper"].problem(seed=4).replace(constraints=["m + d == 5", "m + d <= 4"])
-    with pytest.raises(di.NotConverged, match=r"(?s)constraints.*m \+ d"):
+    with pytest.raises(di.NotConverged, match=r"(?s)constraints.*m \+ d") as stopped:
         di.identify(problem)
+    assert stopped.value.estimate.status.code == "infeasible_constraints"
 
 
 def test_faults_of_options_are_sentences():
@@ -148,9 +150,9 @@ def test_faults_of_options_are_sentences():
 
 def test_ipopt_stops_at_its_limit_and_says_so():
     problem = MACHINES["two_mass"].problem(seed=4)
-    with pytest.raises(di.NotConverged, match="at the limit of 1 iteration") as stopped:
+    with pytest.raises(di.NotConverged, match="1 iteration") as stopped:
         di.identify(problem, di.full_discretization(solver="ipopt", max_iterations=1, substeps=1))
-    assert not stopped.value.estimate.converged
+    assert not stopped.value.estimate.converged and stopped.value.estimate.status.code == "iteration_limit"
 
 
 def test_ctrl_c_in_ipopt_keeps_the_best_point():

@@ -40,6 +40,7 @@ def test_a_mass_that_runs_off_is_no_optimum(method):
     words = "minimum lies at infinity in m, k, b: ten times as far from the start the model fits"
     with pytest.raises(di.NotConverged, match=words) as stopped:
         di.identify(spring(-0.7, 4.5, 0.66), method)
+    assert stopped.value.estimate.status.code == "unbounded_minimum"
     assert abs(stopped.value.estimate.values["m"]) > 1e3 * 0.7
     assert "NOT CONVERGED" in str(stopped.value.estimate)
 
@@ -61,8 +62,9 @@ def test_a_logarithm_that_runs_off_to_zero_is_no_optimum(method):
     """The record falls, and a positive rate can only let it rise: the smaller, the better."""
     model = di.EquationModel(states={"x": "r*x"}, outputs={"y": "x"})
     run = di.Experiment(TIME, {}, {"y": np.exp(-0.3 * TIME)}, {"y": di.Gaussian(STD)})
-    with pytest.raises(di.NotConverged, match="infinity in r"):
+    with pytest.raises(di.NotConverged, match="infinity in r") as stopped:
         di.identify(di.Problem(model, [run], [di.Parameter("r", start=0.1, log=True)]), method)
+    assert stopped.value.estimate.status.code == "unbounded_minimum"
 
 
 def test_boundary_value_finds_the_minimum_whatever_the_signs_of_the_start():
