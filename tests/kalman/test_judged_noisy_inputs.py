@@ -7,6 +7,7 @@ import pytest
 from noisy_plants import oscillator, tank
 
 import dynident as di
+from dynident.kalman.prediction_error import innovations
 
 FED_THROUGH = {"a": 1.0, "b": 2.0, "d": 0.7}
 
@@ -59,7 +60,53 @@ def test_intervals_hold_the_truth_where_an_output_feels_a_noisy_input_at_once(ho
     assert inside >= 0.95 * trials - 3 * np.sqrt(trials * 0.95 * 0.05)
 
 
-RIGHT = {"tank": lambda seed: tank(seed, "sensor")[0], "oscillator": lambda seed: oscillator(seed, "sensor")[0],
+def line(seed, stated=True):
+    """A curve without states: the error of the abscissa's sensor is in the ordinate at once, and nowhere else."""
+    rng, u = np.random.default_rng(seed), np.random.default_rng(seed + 1000).normal(size=200)
+    noise = {"y": di.Gaussian(0.05)} | ({"u": di.Gaussian(0.3)} if stated else {})
+    record = di.Experiment(np.arange(200.0), {"u": u + 0.3 * rng.normal(size=200)},
+                           {"y": 0.7 * u + 0.2 + 0.05 * rng.normal(size=200)}, noise)
+    model = di.EquationModel(states={}, inputs=["u"], outputs={"y": "d*u + c"})
+    return di.Problem(model, [record], [di.Parameter("d", 1.0), di.Parameter("c", 0.0)])
+
+
+def demings_line(record):
+    """Slope and offset in closed form, by the ratio of the two variances."""
+    x, y, ratio = np.array(record.inputs["u"]), np.array(record.outputs["y"]), (0.05 / 0.3) ** 2
+    xx, yy, xy = np.var(x), np.var(y), np.mean((x - x.mean()) * (y - y.mean()))
+    slope = (yy - ratio * xx + np.sqrt((yy - ratio * xx) ** 2 + 4 * ratio * xy**2)) / (2 * xy)
+    return slope, y.mean() - slope * x.mean()
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_line_through_noisy_abscissas_is_demings(compiled, monkeypatch):
+    if not compiled:
+        monkeypatch.setattr(innovations, "_library", lambda model: None)
+    for seed in range(3 if compiled else 1):
+        problem = line(seed)
+        found, (slope, offset) = di.identify(problem, progress=False), demings_line(problem.experiments[0])
+        assert found.criterion == "errors in variables"
+        assert found.values["d"] == pytest.approx(slope, abs=1e-4 * found.uncertainty.std("d"))
+        assert found.values["c"] == pytest.approx(offset, abs=1e-4 * found.uncertainty.std("c"))
+
+
+def test_intervals_of_such_a_line_hold_it():
+    inside = 0
+    for seed in range(40):
+        found = di.identify(line(seed), progress=False)
+        inside += sum(low <= v <= high for n, v in (("d", 0.7), ("c", 0.2)) for low, high in [found.uncertainty.interval(n)])
+    assert inside >= 0.95 * 80 - 3 * np.sqrt(80 * 0.95 * 0.05)
+
+
+def test_a_curve_of_which_no_noise_is_stated_stays_with_output_error():
+    without = line(0, stated=False)
+    assert di.identify(without, progress=False).criterion == "output error"
+    still = di.Experiment(np.arange(9.0), outputs={"y": 1.0 + 0.1 * np.cos(np.arange(9.0) ** 2)}, noise={"y": di.Gaussian(0.1)})
+    curve = di.Problem(di.EquationModel(states={}, outputs={"y": "c + 0*t"}), [still], [di.Parameter("c", 0.5)])
+    assert di.identify(curve, "prediction_error", progress=False).criterion == "output error"
+
+
+RIGHT = {"line": line, "tank": lambda seed: tank(seed, "sensor")[0], "oscillator": lambda seed: oscillator(seed, "sensor")[0],
          "fed through": lag_with_feedthrough, "fed through, linear": lambda seed: lag_with_feedthrough(seed, "linear"),
          "loop, sensor": lambda seed: level_in_loop(seed, "sensor"),
          "loop, process": lambda seed: level_in_loop(seed, "process")}

@@ -69,7 +69,7 @@ def prediction_again(setup: AutomaticSetup, state: AutomaticState) -> AutomaticS
 
 def _supported(setup: AutomaticSetup) -> bool:
     """Whether it can be asked, by its own capabilities."""
-    if setup.loss != "squared":
+    if setup.loss != "squared" or not setup.problem.model.states:  # a curve has no memory that would tell noise from misfit
         return False
     try:
         method_from("prediction_error").check_supports(setup.problem)

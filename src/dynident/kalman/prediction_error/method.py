@@ -55,7 +55,7 @@ class PredictionError(Method):
     @property
     def capabilities(self) -> Capabilities:
         return Capabilities(nonlinear_algebraic_variables=Support.NO, constraints=Support.YES, process_noise=Support.YES,
-                            input_noise=Support.YES)
+                            input_noise=Support.YES, models_without_states=Support.YES)
 
     @property
     def chooses_integrator(self) -> bool:

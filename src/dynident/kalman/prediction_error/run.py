@@ -106,7 +106,7 @@ def after_output_error(method: PredictionError, problem: Problem, first: Estimat
 def noise_candidates(problem: Problem) -> list[dict[str, float | None]]:
     """Where noise is looked for when nobody says: on the velocities (all states without them), and behind the inputs."""
     moving = [name for name in problem.model.inputs if any(np.ptp(e.inputs[name]) > 0 for e in problem.experiments)]
-    return [dict.fromkeys(disturbed_states(problem.model)), *([dict.fromkeys(moving)] if moving else [])]
+    return [dict.fromkeys(names) for names in (disturbed_states(problem.model), moving) if names]
 
 
 def _output_error_is_enough(problem: Problem, noise: Mapping[str, float | None] | None, first: Estimate) -> str:
@@ -114,6 +114,8 @@ def _output_error_is_enough(problem: Problem, noise: Mapping[str, float | None] 
     if noise is None and first.converged and explained(first):
         return (f"the residuals of output error are {explained(first)}, so that nothing asks for noise in the inputs or in the "
                 "model")
+    if noise is None and not noise_candidates(problem):
+        return "there is neither a state nor an input that moves, on which other noise could act"
     stated = noise is None or noise or problem.noisy_inputs
     return "" if stated else "no noise in the inputs or in the model is stated"
 
