@@ -144,6 +144,7 @@ THRESHOLDS = [  # page, words in which it says a threshold, the number that deci
     ("explain/identifiability.md", "singular values below 1e-8 of the largest", tolerances.SINGULAR_VALUE, 1e-8),
     ("explain/identifiability.md", "ten times its start value or scale", tolerances.UNIDENTIFIABLE_STD, 10.0),
     ("explain/steps.md", "below a fiftieth of a standard error", tolerances.INTEGRATION_TOLERANCE, 1 / 50),
+    ("explain/gauss_newton.md", "more than a small part of a standard error: [1e-5]", tolerances.STEP_TOLERANCE, 1e-5),
     ("explain/steps.md", "64 sub-steps", MOST_SUBSTEPS, 64),
     ("explain/verdict.md", "small against the signal (up to a tenth)", tolerances.SMALL_REMAINDER, 0.1),
     ("explain/verdict.md", "graded C from 4 % on", tolerances.SMALL_REMAINDER_LINEAR, 0.04),
