@@ -177,6 +177,7 @@ FEW_SMALL_REMAINDER = 0.2  # of the signal; as SMALL_REMAINDER, for records too 
 SLOW_REMAINDER = 0.15  # of the signal; what is more is not called slow noise, whatever it looks like
 UNRELATED_LOG10_P = -3.0  # of the F test on whitened residuals; below it they follow inputs or motion
 INNOVATION_LOG10_P = -4.0  # of the F tests on innovations; below it they follow what was known before them
+LEARNING_SHARE = 0.25  # of a record, in which a filter that learns parameters is not asked whether its errors follow anything
 SIMULATED_TO_INNOVATIONS = 3.0  # the error of a simulation; below it a black box that is fitted comes as near to any record
 LINEAR_TO_INNOVATIONS = 1.15  # times the innovations; right models whose noise is in them: 1.9 and more, wrong ones 0.85
 LINEAR_AS_GOOD = 1.1  # times the model's error; a linear black box of the same order that leaves no more is as good ...

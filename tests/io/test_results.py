@@ -6,6 +6,7 @@ import errno
 import json
 import math
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -15,14 +16,15 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
-import dynident
+import dynident.demo
 from dynident._util.atomic import InUse, NotWritten, exclusive
 from dynident.errors import DynidentError, NotSupported, ProblemError
 from dynident.estimate.estimate import Estimate, Iteration, Trajectory, validation_metrics
 from dynident.integrators.propagation import propagator_for
-from dynident.io.problem_file.read import write_problem
+from dynident.io.problem_file.read import read_problem, write_problem
 from dynident.io.results.estimate_json import FORMAT, checksum
-from dynident.io.results.result_folder import load, reserved, save
+from dynident.io.results.fit_folder import fit_to_folder
+from dynident.io.results.result_folder import load, reserved, save, write_report
 from dynident.methods.presets import multiple_shooting, single_shooting
 from dynident.models.equations import EquationModel
 from dynident.problem.experiment import Experiment
@@ -62,6 +64,19 @@ def made_by_hand(experiments: int = 2, **changes) -> Estimate:
 
 def content(folder) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_the_page_is_called_by_the_problem_file_where_the_model_has_no_name(tmp_path):
+    demo = Path(dynident.demo.__file__).parent
+    for file in ("slide.csv", "slide_validation.csv"):
+        shutil.copy(demo / file, tmp_path)
+    text = (demo / "servo.toml").read_text(encoding="utf-8").replace('name = "Servo axis with friction"\n', "")
+    (tmp_path / "press.toml").write_text(text, encoding="utf-8")
+    said = read_problem(tmp_path / "press.toml")
+    fit_to_folder(said, said.method, tmp_path / "out", text.encode(), lambda *_: None, "press.toml")
+    assert "<h1>press.toml</h1>" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    write_report(load(tmp_path / "out"), tmp_path / "out")
+    assert "<h1>press.toml</h1>" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
 
 
 def test_everything_comes_back_to_the_last_bit(tmp_path):

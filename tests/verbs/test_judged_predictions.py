@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import dynident as di
+import dynident.demo
 from dynident.statistics.model_error_model import innovation_test
 from dynident.statistics.verdict import Cause, Grade, Verdict
 from dynident.verbs.judge import with_origin
@@ -55,6 +57,28 @@ def test_friction_for_which_a_filter_makes_up_is_seen(seed):
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_right_axis_with_noise_behind_its_input_is_to_the_noise(seed):
     assert di.identify(moved(AXIS, {"g": 3.0, "d": 1.0}, 0.2, seed), progress=False).verdict.grade == "A"
+
+
+@pytest.fixture(scope="module")
+def servo() -> di.Problem:
+    """The demo: a servo axis in a closed loop, whose voltage answers to the noise of the tachometer at the same sample."""
+    return di.read_problem(Path(dynident.demo.__file__).parent / "servo.toml").problem
+
+
+def test_a_closed_loop_is_no_missing_effect(servo):
+    """The voltage of a sample holds its noise: a right model was "missing an effect" (p = 1e-3, by a filter 1e-300)."""
+    stated = servo.replace(process_noise={"v": di.Gaussian(1e-3)})
+    assert di.identify(stated, "prediction_error", progress=False).verdict.grade is Grade.NOISE
+
+
+def test_a_filter_that_finds_its_own_noise_earns_no_green(servo):
+    verdict = di.identify(servo, di.kalman(), progress=False).verdict
+    assert (verdict.grade, verdict.cause, verdict.colour) == (Grade.SLOW_REMAINDER, Cause.NOISE_GUESSED, "amber")
+    assert "misses an effect" not in verdict.sentence and "nobody stated" in verdict.sentence
+
+
+def test_a_filter_whose_noise_was_stated_may_be_green(servo):
+    assert di.identify(servo, di.kalman(process_noise={"v": 3e-3}), progress=False).verdict.colour == "green"
 
 
 @pytest.mark.parametrize(("found", "said"), [

@@ -46,7 +46,7 @@ def run(problem: ProblemPath, out: Out = Path("results"), method: Method = "", s
     said = read(problem, allow_outside, allow_code)
     chosen = method_named(method, said.method)
     with with_progress() as tell:
-        estimate, interrupted = fit_to_folder(said, chosen, out, problem.read_bytes(), tell)
+        estimate, interrupted = fit_to_folder(said, chosen, out, problem.read_bytes(), tell, problem.name)
     print_estimate(estimate, page())
     print(f"\nWritten to {out}; open {out / 'report.html'} in a browser.")
     code = exit_code(estimate, interrupted, strict)

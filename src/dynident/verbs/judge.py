@@ -31,6 +31,7 @@ from dynident.statistics.verdict_sentences import ROBUST, amount, judge_signal, 
 from dynident.tolerances import (
     AHEAD_WORSE,
     INNOVATION_LOG10_P,
+    LEARNING_SHARE,
     LINEAR_TO_INNOVATIONS,
     ROUGH_REMAINDER,
     SIMULATED_TO_INNOVATIONS,
@@ -119,27 +120,28 @@ def judge_predictions(estimate: Estimate) -> Verdict:
                     shared=bool(estimate.input_noise))  # delayed: in a loop what is measured at a sample moves its input
             for fit, other, course in zip(fits, simulated, courses, strict=True)]
     tests = innovation_tests(estimate)
-    parts = [_of_prediction(fit, judge_signal(fit), test) for fit, test in zip(fits, tests, strict=True)]
+    parts = [_of_prediction(fit, _later(fit, _begin_of_test(estimate, fit.time.size)).model_error, test)
+             for fit, test in zip(fits, tests, strict=True)]
+    guessed = guessed_noise(estimate)
     if estimate.criterion != "prediction error":
-        return pool_verdicts(parts)
+        return pool_verdicts([_on_guessed_noise(part, guessed) for part in parts])
     needless = [_without_process_noise(fit, other) for fit, other in zip(fits, simulated, strict=True)]
     parts = [part if other is None else other for part, other in zip(parts, needless, strict=True)]
-    if noise_was_guessed(estimate):
-        parts = [_on_guessed_noise(part, estimate) for part in parts]
-    return with_ahead(pool_verdicts(parts), ahead_of(estimate))
+    return with_ahead(pool_verdicts([_on_guessed_noise(part, guessed) for part in parts]), ahead_of(estimate))
 
 
-def noise_was_guessed(estimate: Estimate) -> bool:
-    """Whether the default looked for noise in the model or in its inputs by itself, and found it where nobody states any."""
-    problem = estimate.problem
-    return estimate.arrived_by == "prediction" and not problem.process_noise and not problem.noisy_inputs
+def guessed_noise(estimate: Estimate) -> list[str]:
+    """States and inputs with noise that the search looked for by itself, and found, where nobody states any."""
+    stated = estimate.problem.process_noise or estimate.problem.noisy_inputs
+    if stated or estimate.method.options().get("process_noise") is not None or estimate.filtered is None:
+        return []
+    return [name for name, std in (estimate.process_noise or estimate.filtered.process_noise).items() if std > 0]
 
 
-def _on_guessed_noise(verdict: Verdict, estimate: Estimate) -> Verdict:
+def _on_guessed_noise(verdict: Verdict, names: Sequence[str]) -> Verdict:
     """No green by it: noise explains from one sample to the next what the model may lack."""
-    if verdict.grade not in (Grade.NOISE, Grade.SLOW_NOISE):
+    if not names or verdict.grade not in (Grade.NOISE, Grade.SLOW_NOISE):
         return verdict
-    names = list(estimate.process_noise)
     listed = ", ".join(f'"{name}": Gaussian()' for name in names)
     return replace(verdict, grade=Grade.SLOW_REMAINDER, cause=Cause.NOISE_GUESSED, sentence=(
         f"{verdict.sentence} That rests on noise in {' and '.join(names)}, which nobody stated and the search found: an error "
@@ -148,14 +150,20 @@ def _on_guessed_noise(verdict: Verdict, estimate: Estimate) -> Verdict:
 
 
 def innovation_tests(estimate: Estimate) -> list[ModelErrorTest]:
-    """Per signal, in the order of `signal_fits`, whether innovations follow what was known before them."""
+    """Per signal, in the order of `signal_fits`, whether innovations follow what was known before them.
+
+    Of a filter that learns parameters on its way they do until these are known, whatever the model: what comes later is asked,
+    and about states alone, since a course that was made of past innovations is no regressor.
+    """
     assert estimate.filtered is not None
     unknowns, found = fitted_unknowns(estimate) / max(estimate.problem.measured_values, 1), []
     model = estimate.problem.model
     felt = fed_through(model) if isinstance(model, EquationModel) and not model.hybrid else set()
     for experiment, record, moved in zip(estimate.problem.experiments, estimate.filtered.records, moved_records(estimate),
                                          strict=True):
-        inputs = [np.asarray(u, float) for u in experiment.inputs.values()]
+        begin = _begin_of_test(estimate, experiment.samples)
+        inputs = [np.asarray(u, float)[begin:] for u in experiment.inputs.values()]
+        states = record.values[begin:, [each not in estimate.filtered.parameters for each in record.names]]
         at_once = [experiment.hold[name] == "linear" or name in felt for name in experiment.inputs]
         for name, values in experiment.outputs.items():
             if not np.any(np.isfinite(np.asarray(values, float))):
@@ -164,14 +172,27 @@ def innovation_tests(estimate: Estimate) -> list[ModelErrorTest]:
                 found.append(NO_TEST)  # there is nothing to ask
                 continue
             j = record.outputs.index(name)
-            white = record.whitened[:, j]
-            found.append(innovation_test(white, (record.values, inputs), unknowns * float(np.sum(np.isfinite(white))), at_once,
+            white = record.whitened[begin:, j]
+            found.append(innovation_test(white, (states, inputs), unknowns * float(np.sum(np.isfinite(white))), at_once,
                                          [_shared(up, down, j) for up, down in moved]))
     return found
 
 
 def _shared(up: MovedRecord, down: MovedRecord, output: int) -> SharedError:
     return SharedError(up.whitened[:, output], down.whitened[:, output], (up.states, up.inputs), (down.states, down.inputs))
+
+
+def _begin_of_test(estimate: Estimate, samples: int) -> int:
+    """The first sample at which a filter that learns is asked about the model."""
+    return int(LEARNING_SHARE * samples) if estimate.filtered is not None and estimate.filtered.parameters else 0
+
+
+def _later(fit: SignalFit, begin: int) -> SignalFit:
+    """The same from a sample on."""
+    return replace(fit, time=fit.time[begin:], measured=fit.measured[begin:], model=fit.model[begin:],
+                   inputs=[u[begin:] for u in fit.inputs], std=None if fit.std is None else fit.std[begin:],
+                   foreseen=None if fit.foreseen is None else fit.foreseen[begin:],
+                   motion=None if fit.motion is None else fit.motion[begin:])
 
 
 def _without_process_noise(fit: SignalFit, simulated: SignalFit) -> Verdict | None:
@@ -204,13 +225,14 @@ def foreseen_std(innovations: np.ndarray, whitened: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(std) & (std > 0), std, np.median(known) if known.size else 1.0)
 
 
-def _of_prediction(fit: SignalFit, verdict: Verdict, test: ModelErrorTest) -> Verdict:
+def _of_prediction(fit: SignalFit, earlier: ModelErrorTest, test: ModelErrorTest) -> Verdict:
     """The same words about predictions from one sample to the next.
 
     A filter makes up for what the model misses, so that innovations may be white and small all the same: they are asked whether
     they follow input or motion.
     """
-    follows = [each.log10_p for each, limit in ((fit.model_error, UNRELATED_LOG10_P), (test, INNOVATION_LOG10_P))
+    verdict = judge_signal(fit)
+    follows = [each.log10_p for each, limit in ((earlier, UNRELATED_LOG10_P), (test, INNOVATION_LOG10_P))
                if each.log10_p <= limit]
     if follows and verdict.grade in (*NOISE_GRADES, Grade.SLOW_REMAINDER, Grade.SMALL_REMAINDER):
         share = fit.rms / fit.statistics.signal_std

@@ -49,7 +49,7 @@ def fit(text: str, file: str, folder: str, allow_outside: bool, allow_code: bool
 
     said = _said(text, file, allow_outside, allow_code)
     tell({"event": "began", "names": list(said.problem.names)})
-    estimate, interrupted = fit_to_folder(said, _method(said), Path(folder), text.encode(), Iterations(tell))
+    estimate, interrupted = fit_to_folder(said, _method(said), Path(folder), text.encode(), Iterations(tell), Path(file).name)
     return {"details": details(estimate, interrupted)}, b""
 
 

@@ -84,6 +84,7 @@ class SavedEstimate:
     versions: Mapping[str, str]
     files: Mapping[str, str]  # all others of the result, with their checksums
     checksums: Mapping[str, str]  # of each other key of this file
+    problem_file: str = ""  # name of the user's file, if it came from one
     robot: RobotResult | None = None
     criterion: str = ""
     process_noise: Mapping[str, float] = field(default_factory=dict)
@@ -97,7 +98,7 @@ def checksum(content: Path | Any) -> str:
     return hashlib.sha256(data).hexdigest()[:CHECKSUM_LENGTH]
 
 
-def to_text(estimate: Estimate, files: Mapping[str, str], written_problem_hash: str) -> str:
+def to_text(estimate: Estimate, files: Mapping[str, str], written_problem_hash: str, problem_file: str = "") -> str:
     """The estimate as JSON; `files` are all other files of this result with their checksums.
 
     Two hashes: of the problem that was fitted, and of what a reader finds in the folder. They differ in what is not
@@ -117,7 +118,7 @@ def to_text(estimate: Estimate, files: Mapping[str, str], written_problem_hash: 
         history=estimate.history, starts=estimate.starts, stages=estimate.stages, arrived_by=estimate.arrived_by,
         believed=estimate.believed, belief_reason=estimate.belief_reason, problem_hash=estimate.problem.content_hash(),
         written_problem_hash=written_problem_hash, versions=versions(), files=files, checksums={},
-        robot=estimate.robot, criterion=estimate.criterion, process_noise=estimate.process_noise,
+        problem_file=problem_file, robot=estimate.robot, criterion=estimate.criterion, process_noise=estimate.process_noise,
         input_noise=estimate.input_noise))
     del data["checksums"]
     return to_json(data | {"checksums": {key: checksum(value) for key, value in data.items()}}) + "\n"

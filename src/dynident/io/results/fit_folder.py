@@ -16,7 +16,8 @@ from dynident.problem.experiment import Experiment
 from dynident.problem.problem import Problem
 
 
-def fit_to_folder(said: ProblemFile, method: Any, folder: Path, as_given: bytes, tell: Tell) -> tuple[Estimate, bool]:
+def fit_to_folder(said: ProblemFile, method: Any, folder: Path, as_given: bytes, tell: Tell, name: str = ""
+                  ) -> tuple[Estimate, bool]:
     """The estimate as it was written into the folder, and whether it was interrupted; `as_given` is the user's own file.
 
     After Ctrl-C the best point so far is written, and marked; raises NotConverged where there is no point at all.
@@ -28,7 +29,7 @@ def fit_to_folder(said: ProblemFile, method: Any, folder: Path, as_given: bytes,
             estimate = validated(estimate, () if interrupted else said.validation)
         except KeyboardInterrupt:  # the fit itself is done, and worth keeping
             interrupted = True
-        write(estimate, folder, as_given=as_given)
+        write(estimate, folder, as_given, name)
     return estimate, interrupted
 
 

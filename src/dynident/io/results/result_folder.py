@@ -78,8 +78,8 @@ def reserved(folder: str | Path) -> Iterator[None]:
         yield
 
 
-def write(estimate: Estimate, folder: str | Path, as_given: bytes | None = None) -> Path:
-    """The writing itself, for a caller who has reserved the folder; `as_given` is the problem file it came from.
+def write(estimate: Estimate, folder: str | Path, as_given: bytes | None = None, problem_file: str = "") -> Path:
+    """The writing itself, for a caller who has reserved the folder; `as_given` is the problem file it came from, by its name.
 
     The report comes last and by itself: should it fail, the result is on disk.
     """
@@ -101,20 +101,22 @@ def write(estimate: Estimate, folder: str | Path, as_given: bytes | None = None)
         if as_given is not None:
             (aside / AS_GIVEN).write_bytes(as_given)
         files = {path.name: checksum(path) for path in sorted(aside.iterdir())}
-        (aside / ESTIMATE).write_text(to_text(estimate, files, _hash_of(aside / PROBLEM)), encoding="utf-8")
+        (aside / ESTIMATE).write_text(to_text(estimate, files, _hash_of(aside / PROBLEM), problem_file), encoding="utf-8")
     for name in {*older, REPORT} - {*files, ESTIMATE}:
         (folder / name).unlink(missing_ok=True)
-    write_report(estimate, folder)
+    write_report(estimate, folder, problem_file)
     return folder
 
 
-def write_report(estimate: Estimate, folder: str | Path) -> Path:
-    """The page of a result, made anew from the estimate."""
+def write_report(estimate: Estimate, folder: str | Path, problem_file: str | None = None) -> Path:
+    """The page of a result, made anew from the estimate; a model without a name has that of the problem file in the heading."""
     from dynident.report import html  # takes a while to import, and reading a result needs none of it
 
     page = Path(folder) / REPORT
+    file = read_saved(Path(folder) / ESTIMATE).problem_file if problem_file is None else problem_file
+    model = estimate.problem.model.definition()
     with atomic_write(page) as aside:
-        html(estimate, aside, command=AGAIN.get(estimate.problem.model.definition().get("kind", ""), ""))
+        html(estimate, aside, name=str(model.get("name") or file), command=AGAIN.get(model.get("kind", ""), ""))
     return page
 
 
