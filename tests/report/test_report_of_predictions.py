@@ -46,3 +46,15 @@ def test_innovations_are_called_so(page):
 
 def test_a_page_without_filtered_parameters_shows_no_empty_table_of_them(page):
     assert "initial standard deviation" not in page and "Parameters over time" not in page
+
+
+def test_what_a_filter_assumed_has_units(tmp_path):
+    """The table of initial standard deviations and process noise was numbers alone."""
+    record = di.Experiment(TIME[:50], outputs={"h": np.exp(-0.1 * TIME[:50])}, noise={"h": di.Gaussian(0.01)},
+                           units={"time": "s"})
+    tank = di.EquationModel(states={"h": "-k*h"}, outputs=["h"], units={"h": "m"})
+    problem = di.Problem(tank, [record], [di.Parameter("k", 0.2, 0, 1, unit="1/s")])
+    estimate = di.identify(problem, di.kalman(process_noise={"h": 0.02}, initial_std={"k": 0.25}), progress=False)
+    shown = di.report.html(estimate, tmp_path / "page.html").read_text(encoding="utf-8")
+    table = shown.split("process noise per second", 1)[1].split("</table>", 1)[0]
+    assert "0.02 m<" in table and "0.25 1/s<" in table

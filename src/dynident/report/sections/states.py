@@ -108,11 +108,15 @@ def filtering(estimate: Estimate) -> Markup | None:
     records = [{"name": record.experiment, "chart": drawn(filter_chart(record, filtered, units))}
                for record, units in zip(filtered.records, units_of(estimate), strict=True)]
     return filled(FILTERING_TEMPLATE, verdict=verdict, tests=filtered.tests, records=records, per=filtered.process_noise_unit,
-                  levels=_levels(filtered), parameters=bool(filtered.parameters))
+                  levels=_levels(filtered, units_of(estimate)[0]), parameters=bool(filtered.parameters))
 
 
-def _levels(filtered: FilterResult) -> list[dict[str, str]]:
-    return [{"name": name, "initial": format_number(std), "noise": format_number(filtered.process_noise.get(name, 0.0)),
+def _levels(filtered: FilterResult, units: dict[str, str]) -> list[dict[str, str]]:
+    def with_its_unit(name: str, std: float) -> str:
+        return f"{format_number(std)} {units.get(name, '')}".strip()
+
+    return [{"name": name, "initial": with_its_unit(name, std),
+             "noise": with_its_unit(name, filtered.process_noise.get(name, 0.0)),
              "origin": "maximum likelihood" if name in filtered.estimated else ""}
             for name, std in filtered.initial_std.items()]
 
