@@ -9,7 +9,7 @@ import pytest
 
 import dynident as di
 from dynident.black_box.evaluation_cache import EvaluationCache
-from dynident.errors import SimulationDiverged
+from dynident.errors import SimulationDiverged, SimulatorLost
 from dynident.integrators.grid import grid_of
 from dynident.transcription.simulators import simulator_for
 
@@ -64,6 +64,74 @@ def test_a_search_needs_bounds_and_leads_out_of_a_wrong_valley():
     found = di.identify(problem(start=39.0, **wide), di.least_squares(global_search=1500), progress=False)
     assert found.statistics["reduced_chi2"] < 1.2
     assert any("not proved to be the global one" in note for note in found.notes)
+
+
+def ends_after(monkeypatch, count, error):
+    """A simulator that raises in the place of one simulation; the costs that the search has seen until then."""
+    from dynident.black_box.setup import BlackBoxProblem
+    from dynident.transcription.simulators import EquationSimulator
+
+    run, evaluate, made, costs = EquationSimulator.run, BlackBoxProblem.evaluate, [], []
+
+    def simulated(self, *asked):
+        made.append(asked)
+        if len(made) == count:
+            raise error
+        return run(self, *asked)
+
+    def evaluated(self, point):
+        found = evaluate(self, point)
+        if len(made) < count:
+            costs.append(found.cost)
+        return found
+
+    monkeypatch.setattr(EquationSimulator, "run", simulated)
+    monkeypatch.setattr(BlackBoxProblem, "evaluate", evaluated)
+    return costs
+
+
+SEARCHED = {"lower": 0.01, "upper": 40.0}
+
+
+def test_ctrl_c_during_a_search_keeps_its_best_as_a_result(monkeypatch):
+    costs = ends_after(monkeypatch, 60, KeyboardInterrupt())
+    with pytest.raises(di.NotConverged) as stopped:
+        di.identify(problem(start=39.0, **SEARCHED), di.least_squares(global_search=1500), progress=False)
+    kept = stopped.value.estimate
+    assert kept.status.code == "interrupted" and kept.counts["interrupted"]
+    assert kept.cost == pytest.approx(min(costs), rel=1e-9) and kept.cost < 0.9 * costs[0]
+    assert all(np.isfinite(kept.uncertainty.std(name)) for name in TRUE)
+    assert any("stopped by the user; this is the best of its" in note for note in kept.notes)
+
+
+def test_a_simulator_that_is_lost_during_a_search_leaves_its_best_values(monkeypatch):
+    costs = ends_after(monkeypatch, 60, SimulatorLost("the pump.fmu was given up."))
+    with pytest.raises(SimulatorLost, match=r"given up\. The best of \d+ simulations of the search was at m = ") as lost:
+        di.identify(problem(start=39.0, **SEARCHED), di.least_squares(global_search=1500), progress=False)
+    assert f"(cost {min(costs):.6g})" in str(lost.value)
+
+
+@pytest.mark.parametrize(("error", "said"), [(KeyboardInterrupt(), "Stopped by the user while the fit was looked at"),
+                                             (SimulatorLost("it was given up."), "more exactly: it was given up.")])
+def test_what_ends_a_second_fit_does_not_take_the_first_along(monkeypatch, error, said):
+    """A tighter solver inside is asked for, and the fit with it does not come to its first point."""
+    from dynident.black_box import run as black_box
+    from dynident.black_box.solver_error import SolverError
+
+    plain, fit, fits = di.identify(problem(), di.least_squares(), progress=False), black_box.fit, []
+
+    def first_alone(*asked):
+        fits.append(asked)
+        if len(fits) == 2:
+            raise error
+        return fit(*asked)
+
+    monkeypatch.setattr(black_box, "fit", first_alone)
+    monkeypatch.setattr(black_box, "check_solver", lambda transcription, estimate: SolverError(transcription, ("tightened",)))
+    kept = di.identify(problem(), di.least_squares(), progress=False)
+    assert len(fits) == 2 and dict(kept.values) == dict(plain.values) and kept.converged
+    assert any(said in note for note in kept.notes) and "tightened" not in kept.notes
+    assert bool(kept.counts.get("interrupted")) == isinstance(error, KeyboardInterrupt)
 
 
 def test_a_noisy_simulation_ends_at_its_noise_and_says_so(monkeypatch):

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dynident.black_box.finite_differences import SEED
 from dynident.black_box.setup import BlackBoxTranscription
 from dynident.black_box.solver_error import MAX_REFITS, check_solver
-from dynident.errors import DynidentError, SimulationDiverged
+from dynident.errors import DynidentError, SimulationDiverged, SimulatorLost
 from dynident.estimate.estimate import Estimate
 from dynident.linalg.finite_problem import Variables
 from dynident.methods import noise_estimation
@@ -38,69 +38,115 @@ class BlackBoxRun:
 
 def run(given: BlackBoxTranscription, report: Callable[..., object]) -> BlackBoxRun:
     began = time.perf_counter()
-    start, notes = search_globally(given) if given.method.global_search else _with_dead_times(given)
+    found = search_globally(given) if given.method.global_search else _with_dead_times(given)
     searched = time.perf_counter() - began
-    estimate = fit(start, given.problem, report)
-    again, more = recheck_derivatives(start, estimate)
+    estimate = fit(found.start, given.problem, _interrupt if found.interrupted else report)
+    last = done = BlackBoxRun(estimate, found.start, searched, (*found.notes, *past_note(given.problem)))
+    try:
+        for done in afterwards(last, report):
+            last = done
+    except KeyboardInterrupt:  # what is found stays found
+        counts = {**last.estimate.counts, "interrupted": 1}
+        return replace(last, estimate=replace(last.estimate, counts=counts), notes=(
+            *last.notes, "Stopped by the user while the fit was looked at or repeated more exactly; this is the fit before."))
+    except SimulatorLost as end:
+        return replace(last, notes=(*last.notes, f"The fit was not looked at or repeated more exactly: {end}"))
+    return done
+
+
+def afterwards(done: BlackBoxRun, report: Callable[..., object]) -> Iterator[BlackBoxRun]:
+    """The run after each further step: by differences where derivatives turned out wrong, then by a tighter solver inside."""
+    again, notes = recheck_derivatives(done.transcription, done.estimate)
+    done = replace(done, notes=(*done.notes, *notes))
+    yield done
     if again is not None:
-        estimate = fit(again, given.problem, report)
-    used, estimate, about_solver = refit_by_tighter_solver(again or start, estimate, report)
-    return BlackBoxRun(estimate, used, searched, (*notes, *past_note(given.problem), *more, *about_solver))
-
-
-def refit_by_tighter_solver(transcription: BlackBoxTranscription, estimate: Estimate, report: Callable[..., object]
-                            ) -> tuple[BlackBoxTranscription, Estimate, tuple[str, ...]]:
-    """Until the error of a solver inside no longer matters; how often, and what is left, the notes say."""
-    notes: tuple[str, ...] = ()
+        done = replace(done, estimate=fit(again, done.transcription.problem, report), transcription=again)
+        yield done
     for _ in range(MAX_REFITS):
-        if not estimate.converged and estimate.status.code != StatusCode.NO_PROGRESS:
-            break
-        found = check_solver(transcription, estimate)
-        notes += found.notes
+        if not done.estimate.converged and done.estimate.status.code != StatusCode.NO_PROGRESS:
+            return
+        found = check_solver(done.transcription, done.estimate)
         if found.again is None:
-            break
-        transcription = found.again
-        estimate = fit(transcription, transcription.problem, report)
-    return transcription, estimate, notes
+            yield replace(done, notes=(*done.notes, *found.notes))
+            return
+        estimate = fit(found.again, found.again.problem, report)
+        done = replace(done, estimate=estimate, transcription=found.again, notes=(*done.notes, *found.notes))
+        yield done
 
 
-def _with_dead_times(given: BlackBoxTranscription) -> tuple[BlackBoxTranscription, tuple[str, ...]]:
+def _interrupt(page: object) -> None:
+    """In the place of who watches: the fit ends at its first point, as a result with what is known there."""
+    raise KeyboardInterrupt
+
+
+@dataclass(frozen=True, eq=False)
+class SearchedStart:
+    """From where the fit begins; `interrupted`: the user wants the best so far and no more."""
+
+    start: BlackBoxTranscription
+    notes: tuple[str, ...] = ()
+    interrupted: bool = False
+
+
+def _with_dead_times(given: BlackBoxTranscription) -> SearchedStart:
     """From where dead times were found, where the model has unknown ones."""
     scan = scan_dead_times(given.problem)
     if not scan.note:
-        return given, ()
-    return given.with_start(Objective(scan.problem, given.loss).start_values), (scan.note,)
+        return SearchedStart(given)
+    return SearchedStart(given.with_start(Objective(scan.problem, given.loss).start_values), (scan.note,))
 
 
-def search_globally(transcription: BlackBoxTranscription) -> tuple[BlackBoxTranscription, tuple[str, ...]]:
-    """Differential evolution between the bounds; a rough start is all that is asked of it."""
+def search_globally(transcription: BlackBoxTranscription) -> SearchedStart:
+    """Differential evolution between the bounds; a rough start is all that is asked of it. Whatever ends it, its best stays."""
     from scipy.optimize import differential_evolution
 
     try:
         finite = transcription.at_start()
     except SimulationDiverged:  # no steps can be chosen there; the fit says so
-        return transcription, ()
+        return SearchedStart(transcription)
     lower, upper = finite.coordinates.lower, finite.coordinates.upper
     start = finite.start()
     try:
         worst = FAILED_COST * finite.evaluate(start).cost
     except SimulationDiverged:
         worst = float(np.finfo(float).max)
+    best = [(worst, start.unknowns)]  # of the simulations so far, each better than the one before
+    simulations = 0
 
     def cost(xi: np.ndarray) -> float:
+        nonlocal simulations
+        simulations += 1
         try:
-            return finite.evaluate(Variables(np.asarray(xi, float), ())).cost
+            found = finite.evaluate(Variables(np.asarray(xi, float), ())).cost
         except SimulationDiverged:
             return worst if np.isfinite(worst) else float(np.finfo(float).max)
+        if found < best[-1][0]:
+            best.append((found, np.array(xi, float)))
+        return found
+
+    def best_values() -> np.ndarray:
+        return finite.coordinates.values(best[-1][1])
 
     count, evaluations = len(finite.names), transcription.method.global_search
     members = int(np.clip(evaluations // (MIN_GENERATIONS * count), MIN_MEMBERS_PER_UNKNOWN, MAX_MEMBERS_PER_UNKNOWN))
     generations = max(1, evaluations // (members * count) - 1)
-    found = differential_evolution(cost, list(zip(lower, upper, strict=True)), maxiter=generations, popsize=members,
-                                   rng=SEED, polish=False, x0=start.unknowns)
+    try:
+        found = differential_evolution(cost, list(zip(lower, upper, strict=True)), maxiter=generations, popsize=members,
+                                       rng=SEED, polish=False, x0=start.unknowns)
+    except KeyboardInterrupt:
+        if len(best) == 1:  # nothing was simulated
+            raise
+        note = f"The search between the bounds was stopped by the user; this is the best of its {simulations} simulations."
+        return SearchedStart(transcription.with_start(best_values()), (note,), interrupted=True)
+    except SimulatorLost as end:
+        if len(best) == 1:
+            raise
+        listed = ", ".join(f"{n} = {v:.6g}" for n, v in zip(finite.names, best_values(), strict=True))
+        raise type(end)(f"{str(end).rstrip('.')}. The best of {simulations} simulations of the search was at {listed} "
+                        f"(cost {best[-1][0]:.6g}).") from end
     note = (f"A search between the bounds ({found.nfev} simulations, differential evolution) gave the start; the best point "
             "of a search is not proved to be the global one.")
-    return transcription.with_start(finite.coordinates.values(np.asarray(found.x, float))), (note,)
+    return SearchedStart(transcription.with_start(finite.coordinates.values(np.asarray(found.x, float))), (note,))
 
 
 def recheck_derivatives(transcription: BlackBoxTranscription, estimate: Estimate
