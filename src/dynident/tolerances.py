@@ -143,6 +143,7 @@ SAME_OPTIMUM = 1e-3  # of the cost, or of one: 1e-3 of a squared standard error 
 SAMPLING_GAIN = 1e-9  # of a criterion, a logarithm of standard deviations; an exchange of two samples that gains less is none
 SAMPLING_ROUND_GAIN = 1e-3  # the same; planning input and samples in turn ends where a round gains less
 FAR_FROM_START = 1e3  # typical sizes; a solve that ends further away may have passed the optimum, and is repeated
+ZERO_OF_KIND = 1e-2  # of the largest of its kind in an arm; a parameter that starts nearer to zero has no size of its own
 UNBOUNDED_DISTANCE = 1e3  # times the start; where nothing is further away, no minimum lies at infinity
 SUSPECT_DISTANCE = 10.0  # times the start; the same for unknowns of which it is known that the data hardly hold them
 ALONG_FRACTION = 0.03  # of these two; an unknown that far may run along with the one that is

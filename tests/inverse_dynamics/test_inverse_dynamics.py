@@ -180,6 +180,18 @@ def test_parameters_are_those_of_possible_bodies():
     assert [b.value for b in estimate.base] == pytest.approx([b.value for b in loose.base])
 
 
+def test_the_weight_of_the_file_holds_consistent_values_at_it_at_a_price():
+    pytest.importorskip("clarabel", reason="needs Clarabel: pip install dynident[robots]")
+    arm = di.RobotModel(TWO)
+    runs = [record(arm, true_values(arm), noise=0.2, memory=0.9)]
+    fits = [fit(arm, runs, towards_file=weight) for weight in (1e-8, 1e-2, 1e2)]
+    away = [np.linalg.norm([e.robot.parameters[n] - v for n, v in arm.nominal_inertial().items()]) for e in fits]
+    prices = [max(e.robot.price.values()) for e in fits]
+    assert away[0] > 2 * away[1] > 4 * away[2] and prices[0] < prices[1] < prices[2]
+    assert all(impossible_links(arm, e.robot.parameters) == () for e in fits)
+    assert [b.value for b in fits[2].base] == [b.value for b in fits[0].base]  # as fitted, whatever the weight
+
+
 def test_pseudo_inertia_is_positive_for_a_body_of_points():
     points = np.random.default_rng(0).normal(size=(5, 3))
     second = sum(np.outer(p, p) for p in points)

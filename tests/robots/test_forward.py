@@ -1,13 +1,17 @@
 """Does an arm go through the methods that simulate, and do both ways agree?"""
 
+from dataclasses import replace
+
 import casadi as ca
 import numpy as np
 import pytest
 
 import dynident as di
 from dynident.errors import NotSupported
+from dynident.methods.direct import MultipleShooting
 from dynident.robots.model import RobotModel
-from dynident.verbs.identify import _dependent
+from dynident.verbs.identify import _dependent, _for_robots
+from robot_records import record, true_values
 
 ARM = RobotModel(di.library.two_link_urdf(), values={"Fc_1": 1.0, "Fc_2": 0.5, "Fv_1": 2.0, "Fv_2": 1.0}, sign_velocity=0.1)
 TRUTH = {name: it.start for name, it in ARM.nominal_values.items()}
@@ -111,3 +115,26 @@ def test_bounded_parameters_do_not_rest(run):
 def test_check_says_where_an_arm_is_checked(run):
     with pytest.raises(NotSupported, match=r"says itself what the torques tell"):
         di.check(di.Problem(ARM, [run]))
+
+
+def test_the_record_of_an_unstable_arm_is_cut_before_a_fit_is_tried(monkeypatch):
+    """A whole record through which differences between states grow beyond all digits is not tried first."""
+    arm = ARM.with_values({"Fc_1": 0.0, "Fc_2": 0.0, "Fv_1": 0.0, "Fv_2": 0.0})
+    run = record(arm, true_values(arm) | {"Fv_1": 0.2, "Fv_2": 0.2, "Fc_1": 0.0, "Fc_2": 0.0}, duration=30.0, rate=50.0)
+    run = replace(run, noise=dict.fromkeys(arm.outputs, di.Gaussian(1e-3)))
+    tried = []
+    identify = MultipleShooting.identify
+    monkeypatch.setattr(MultipleShooting, "identify", lambda self, problem, *rest: tried.append(problem) or identify(
+        self, problem, *rest))
+    found = di.identify(di.Problem(arm, [run], [di.Parameter("Fv_1", 0.5), di.Parameter("Fv_2", 0.5)]), di.multiple_shooting(),
+                        progress=False)
+    assert len(tried) == 1 and len(tried[0].experiments) > 1 and "unstable along it" in found.notes[0]
+    assert [found.values["Fv_1"], found.values["Fv_2"]] == pytest.approx([0.2, 0.2], rel=0.05)
+
+
+def test_a_parameter_that_starts_next_to_nothing_has_the_size_of_its_kind(run):
+    """From a motor inertia of 1e-7 every end was a thousand starts away, and was looked for at infinity with a second solve."""
+    arm = RobotModel(ARM.urdf, motor_inertia=True, sign_velocity=0.1)
+    given = [di.Parameter("Ia_1", 1e-7), di.Parameter("Ia_2", 0.2), di.Parameter("Fv_1", 1.0, scale=3.0)]
+    by_name = {p.name: p for p in _for_robots(di.Problem(arm, [run], given), "multiple_shooting")[0].parameters}
+    assert [by_name[name].scale for name in ("Ia_1", "Ia_2", "Fv_1")] == [pytest.approx(0.002), None, 3.0]

@@ -55,10 +55,12 @@ def have_clarabel() -> bool:
     return importlib.util.find_spec("clarabel") is not None
 
 
-def consistent_parameters(arm: RobotModel, fitted: Mapping[str, float], jacobian: np.ndarray) -> ConsistentParameters:
+def consistent_parameters(arm: RobotModel, fitted: Mapping[str, float], jacobian: np.ndarray,
+                          towards_file: float = TOWARDS_NOMINAL) -> ConsistentParameters:
     """The possible parameters whose torques are nearest to those of `fitted`.
 
     `jacobian` (rows, arm.parameters) is that of the weighted torques. Dry, viscous and motor inertia are not negative.
+    Distances to the file's values count `towards_file` times as much as torques do, in the mean of all parameters.
     """
     try:
         import clarabel
@@ -73,8 +75,8 @@ def consistent_parameters(arm: RobotModel, fitted: Mapping[str, float], jacobian
     triangle = np.linalg.qr(jacobian, mode="r") @ spread * scale  # per scaled parameter
     start = np.array([fitted.get(n, v) for n, v in zip(names, nominal, strict=True)]) / scale
     weight = float(np.trace(triangle.T @ triangle)) / len(names)
-    hessian = triangle.T @ triangle / weight + TOWARDS_NOMINAL * np.eye(len(names))
-    linear = -(triangle.T @ triangle / weight) @ start - TOWARDS_NOMINAL * nominal / scale
+    hessian = triangle.T @ triangle / weight + towards_file * np.eye(len(names))
+    linear = -(triangle.T @ triangle / weight) @ start - towards_file * nominal / scale
     rows, rhs, cones = _cones(clarabel, arm, names, scale)
     settings = clarabel.DefaultSettings()
     settings.verbose = False

@@ -10,13 +10,23 @@ from typing import Any, ClassVar
 
 from dynident.errors import NotSupported
 from dynident.estimate.estimate import Estimate, Validation
+from dynident.inverse_dynamics.consistency import TOWARDS_NOMINAL
 from dynident.inverse_dynamics.friction_choice import FrictionTrial, choose_friction
 from dynident.inverse_dynamics.result import torque_estimate, torque_validation
 from dynident.inverse_dynamics.run import WEIGHTINGS, fit_torques
 from dynident.inverse_dynamics.setup import ArmAlongMotion, torque_record
 from dynident.methods.capabilities import Capabilities, Support, check_supports
 from dynident.methods.method import Method
-from dynident.methods.options import check_options, documented, is_number, one_of, option, true_or_false, whole_number
+from dynident.methods.options import (
+    check_options,
+    documented,
+    is_number,
+    one_of,
+    option,
+    positive_number,
+    true_or_false,
+    whole_number,
+)
 from dynident.problem.experiment import Experiment
 from dynident.problem.parameter import Parameter
 from dynident.problem.problem import Problem
@@ -55,6 +65,8 @@ class InverseDynamics(Method):
     weighting: str = option("joints", "\"joints\": each joint by its own errors; \"huber\": robust too; \"none\".",
                             one_of(WEIGHTINGS))
     consistent: bool = option(True, "Give parameters that real bodies could have (with the extra `robots`).", true_or_false)
+    towards_file: float = option(TOWARDS_NOMINAL, "Of consistent values: weight of staying near the robot's file, beside that "
+                                 "of the torques; so small it decides only what torques do not.", positive_number)
     instruments: bool = option(False, "Instrumental variables, DIDIM, and the test whether least squares is biased.",
                                true_or_false)
     kind: ClassVar[str] = "inverse_dynamics"

@@ -33,7 +33,8 @@ def torque_estimate(method: Any, problem: Problem, fit: TorqueFit, records: Sequ
                     along: Sequence[ArmAlongMotion], trials: Sequence[FrictionTrial], began: float) -> Estimate:
     """Everything that follows from the fitted torques."""
     arm = fit.arm
-    parameters, price, notes = _consistent(fit, records, along) if method.consistent else (_all(fit), {}, [])
+    parameters, price, notes = (_consistent(fit, records, along, method.towards_file) if method.consistent else
+                                (_all(fit), {}, []))
     settled = fit.at(np.array([parameters[name] for name in arm.parameters]), records, along)
     torques = torque_problem(arm, records, settled)
     uncertainty = torque_covariance(torques, settled)
@@ -126,7 +127,7 @@ def _all(fit: TorqueFit) -> dict[str, float]:
     return fit.arm.nominal_inertial() | dict(zip(fit.arm.parameters, map(float, fit.values), strict=True))
 
 
-def _consistent(fit: TorqueFit, records: Sequence[TorqueRecord], along: Sequence[ArmAlongMotion]
+def _consistent(fit: TorqueFit, records: Sequence[TorqueRecord], along: Sequence[ArmAlongMotion], towards_file: float
                 ) -> tuple[dict[str, float], dict[str, float], list[str]]:
     """Parameters that bodies could have, what that costs each joint, and what there is to say."""
     fitted, arm = _all(fit), fit.arm
@@ -134,7 +135,7 @@ def _consistent(fit: TorqueFit, records: Sequence[TorqueRecord], along: Sequence
         impossible = impossible_links(arm, fitted)
         links = ", ".join(map(str, impossible))
         return fitted, {}, [f"No body has the inertias of link {links} as fitted. {INSTALL}"] * bool(impossible)
-    found = consistent_parameters(arm, fitted, fit.stacked()[1])
+    found = consistent_parameters(arm, fitted, fit.stacked()[1], towards_file)
     if not found.solved:
         return fitted, {}, [f"No physically consistent parameters were found ({found.status}); the fitted ones stand."]
     after = fit.at(np.array([found.values[name] for name in arm.parameters]), records, along).rms

@@ -170,8 +170,11 @@ def _as_well(restarted: SolverResult, reached: SolverResult, finite: FiniteProbl
 
 
 def relative_distance(c: Transforms, reached: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """How many times as large as at the start each unknown is, or as small where it is a logarithm; NaN without a size."""
-    typical = np.where(start != 0, np.abs(start), c.scale)
+    """How many times as large as at the start, or as its stated scale, each unknown is; where it is a logarithm also as small.
+
+    NaN without a size.
+    """
+    typical = np.where(start != 0, np.fmax(np.abs(start), c.scale), c.scale)
     with np.errstate(invalid="ignore", over="ignore"):
         return np.where(c.log, np.exp(np.abs(reached - start)), np.abs(reached) / typical)
 

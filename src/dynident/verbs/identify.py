@@ -5,23 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from dynident._util.blas_threads import single_thread
 from dynident._util.progress import reporter
-from dynident.errors import NotConverged, ProblemError
+from dynident.errors import NotConverged, ProblemError, SimulationDiverged
 from dynident.estimate.estimate import Estimate
 from dynident.methods.direct import DirectMethod
 from dynident.methods.method import Method
 from dynident.methods.noise_estimation import initial_noise_std
 from dynident.methods.presets import method_from
+from dynident.methods.substeps import choose_substeps
 from dynident.methods.unstable_records import cut_unstable_records
 from dynident.problem.model import is_robot
 from dynident.problem.parameter import Parameter
 from dynident.problem.problem import Problem
 from dynident.status import StatusCode
+from dynident.tolerances import ZERO_OF_KIND
 
 if TYPE_CHECKING:
     from dynident.robots.model import RobotModel
@@ -69,9 +72,12 @@ def identify(problem: Problem, method: Method | str | Mapping[str, Any] | None =
     if not isinstance(problem, Problem):
         raise ProblemError(f"identify takes a Problem, not {type(problem).__name__}: di.Problem(model, [record], [di.Parameter("
                            "name, start)]) joins a model with records and unknowns.")
+    arm = is_robot(problem.model)
     problem, method, notes = _for_robots(problem, method)
     chosen = method_from(method)
     with reporter(progress) as tell, single_thread():
+        if arm and isinstance(chosen, DirectMethod) and (cut := _cut_at_start(problem, chosen)) is not None:
+            problem, notes = cut[0], (*notes, cut[1])
         estimate = chosen.identify(problem, executor, tell)
         if estimate.status.code is StatusCode.UNSTABLE_RECORD and isinstance(chosen, DirectMethod):
             estimate = _in_pieces(problem, chosen, estimate, executor, tell)
@@ -79,6 +85,19 @@ def identify(problem: Problem, method: Method | str | Mapping[str, Any] | None =
     if not estimate.converged:
         raise NotConverged(estimate.status, estimate)
     return estimate
+
+
+def _cut_at_start(problem: Problem, method: DirectMethod) -> tuple[Problem, str] | None:
+    """An arm's records in pieces, and a sentence on it, where no step over a whole one could pass; None where one could."""
+    if method.initial_guess is not None:
+        return None
+    method.check_supports(problem)
+    make = partial(method.transcribe_by_shooting, problem, noise_std=initial_noise_std(problem))
+    try:
+        shooting = make(choose_substeps(make)[0] if method.substeps == "auto" else int(method.substeps))
+    except SimulationDiverged:
+        return None
+    return cut_unstable_records(shooting) if shooting.equality_count else None
 
 
 def _in_pieces(problem: Problem, method: DirectMethod, stopped: Estimate, executor: Executor | None,
@@ -107,10 +126,28 @@ def _for_robots(problem: Problem, method: Method | str | Mapping[str, Any] | Non
         return problem, chosen, ()
     declared = [p.name for p in problem.parameters if isinstance(p, Parameter)]
     resting = _dependent(problem, arm)
-    parameters = [replace(p, free=False) if isinstance(p, Parameter) and p.name in resting else p for p in problem.parameters]
+    sizes = _sizes(arm, problem)
+    parameters = [replace(p, free=p.free and p.name not in resting, scale=p.scale or sizes.get(p.name))
+                  if isinstance(p, Parameter) else p for p in problem.parameters]
     note = (f"{', '.join(resting)}: torques tell these only in sums with other parameters, or not at all; they "
             "rest at their start values, and the values and intervals of the others hold with these.",) if resting else ()
     return problem.replace(model=arm.forward(declared), parameters=parameters), chosen, note
+
+
+def _sizes(arm: RobotModel, problem: Problem) -> dict[str, float]:
+    """Typical sizes of parameters that start next to nothing beside others of their kind: 1e-7 is a zero, and no size."""
+    starts = {name: abs(it.start) for name, it in arm.nominal_values.items()}
+    starts |= {p.name: abs(p.start) for p in problem.parameters if isinstance(p, Parameter) and p.start is not None}
+    largest: dict[str, float] = {}
+    for name in arm.parameters:
+        largest[_kind(name)] = max(largest.get(_kind(name), 0.0), starts[name])
+    floor = {name: ZERO_OF_KIND * largest[_kind(name)] for name in arm.parameters}
+    return {name: size for name, size in floor.items() if starts[name] < size}
+
+
+def _kind(name: str) -> str:
+    """m, h and I of links; drives by their law: Fc, Ia."""
+    return name.rpartition("_")[0] if name[0] == "F" or name.startswith("Ia") else name[0]
 
 
 def _dependent(problem: Problem, arm: RobotModel) -> tuple[str, ...]:
