@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,7 @@ MOVING = 0.03  # rad/s
 REPEATS = size(8, 2)
 CORRELATION = 0.98  # of the torque errors, from one sample to the next
 COVERED = 0.9
+LONGEST_FORWARD = 60.0  # s of CPU
 
 
 def folder() -> Path:
@@ -121,10 +123,37 @@ def run() -> Result:
     motion = (first.motion.q, first.motion.dq, first.motion.ddq)
     lines = [Line("inverse dynamics, defaults: base parameters, and time", f"{len(found.base)}; {spoken(seconds)} CPU"),
              Line("the same: RMS in N m of each joint while it moves", rms_moving(records[1], records[1].filtered(torque))),
-             *peer_lines(arm, records), coverage(arm, found, motion, first.motion.time)]
+             *peer_lines(arm, records), coverage(arm, found, motion, first.motion.time),
+             *forward_lines(arm, fitted, found)]
     setting = (f"{fitted.samples:,} samples fitted; a second record is predicted. A prototype whose friction laws "
                f"were chosen with a look at the second record reached {PROTOTYPE}.")
     return Result("A real arm: UR10e", setting, lines)
+
+
+def forward_lines(arm: di.RobotModel, fitted: di.Experiment, found: di.Estimate) -> list[Line]:
+    """Forward dynamics by multiple shooting, all parameters free, from where inverse dynamics ended."""
+    softer = di.RobotModel(arm.urdf, motor_inertia=True, offset=True, sign_velocity=0.05)
+    noise = {name: di.Gaussian(1e-3 if name[0] == "q" else 1e-2) for name in arm.outputs}
+    begin, seconds = float(fitted.time[0]), np.arange(int(np.ptp(fitted.time)))
+    pieces = [replace(fitted.window(begin + t, begin + t + 1, name=f"{t} s"), noise=noise) for t in seconds]
+    lines = []
+    for what, model, runs in (("the whole record, noise to be estimated", arm, [fitted]),
+                              (f"{len(pieces)} pieces of 1 s, noise given, signs over 0.05 rad/s", softer, pieces))[SMOKE:]:
+        free = [di.Parameter(name, start=found.robot.parameters[name]) for name in model.parameters]
+        problem = di.Problem(model, runs, free)
+        cpu, ended = once(lambda problem=problem: forward_fit(problem))
+        lines.append(Line(f"forward dynamics, {len(free)} parameters free from the values of inverse dynamics: {what}",
+                          f"{'converged' if ended.converged else 'not converged'}, {spoken(cpu)} CPU", "under 60 s",
+                          ended.converged and cpu < LONGEST_FORWARD))
+    return lines
+
+
+def forward_fit(problem: di.Problem) -> di.Estimate:
+    """The estimate, converged or not."""
+    try:
+        return di.identify(problem, di.multiple_shooting(), progress=False)
+    except di.NotConverged as stopped:
+        return stopped.estimate
 
 
 def first_step(record: TorqueRecord) -> int:
