@@ -65,8 +65,8 @@ class InverseDynamics(Method):
     weighting: str = option("joints", "\"joints\": each joint by its own errors; \"huber\": robust too; \"none\".",
                             one_of(WEIGHTINGS))
     consistent: bool = option(True, "Give parameters that real bodies could have (with the extra `robots`).", true_or_false)
-    towards_file: float = option(TOWARDS_NOMINAL, "Of consistent values: weight of staying near the robot's file, beside that "
-                                 "of the torques; so small it decides only what torques do not.", positive_number)
+    towards_file: float = option(TOWARDS_NOMINAL, "Of consistent values: weight of staying near the robot's file, relative to "
+                                 "that of the torques; so small it decides only what torques do not.", positive_number)
     instruments: bool = option(False, "Instrumental variables, DIDIM, and the test whether least squares is biased.",
                                true_or_false)
     kind: ClassVar[str] = "inverse_dynamics"
