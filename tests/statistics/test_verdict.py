@@ -268,6 +268,27 @@ def test_linear_reference_needs_an_input_that_moves_and_no_gaps():
     assert np.isnan(linear_reference_rms(y, [INPUT], 2))
 
 
+NOWHERE = np.full(SAMPLES, np.nan)  # a model that diverges
+
+
+def test_the_way_out_of_a_wrong_std_is_true():
+    left = white(0.02)
+    verdict = judge_signal(fit(left, 0.004))
+    assert verdict.sentence.endswith("State that std, or none.")
+    for std in (verdict.numbers["rms"], None):
+        assert judge_signal(fit(left, std)).grade is Grade.NOISE
+
+
+@pytest.mark.parametrize(("judged", "way_out"), [
+    (lambda: judge_signal(fit(white(), 10.0)), "Correct the std, or give a record that moves more."),
+    (lambda: judge_signal(SignalFit("y", TIME, response(), NOWHERE, [INPUT])), "or choose other start values."),
+    (lambda: judge_signal(SignalFit("y", TIME, np.ones(SAMPLES), np.ones(SAMPLES), [])), "Give a record in which it does."),
+    (lambda: judge_validation(fit(white()), NoiseOfFit(1.0, 1.0, Grade.NOISE)), "Give one that moves more.")])
+@pytest.mark.filterwarnings("error")  # a model that diverges let a warning of NumPy out
+def test_what_cannot_be_judged_says_what_would_help(judged, way_out):
+    assert judged().sentence.endswith(way_out)
+
+
 # pooling, colours, exit codes
 
 

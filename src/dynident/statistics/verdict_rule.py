@@ -189,7 +189,7 @@ class SignalFit:
     def systematic_share(self) -> float:
         """What is left beyond noise, relative to the signal: beyond the given std, else beyond what neighbours do not share."""
         s, chi = self.statistics, self.chi_square
-        if not s.signal_std > 0:
+        if not s.signal_std > 0 or not np.any(np.isfinite(self.residuals)):
             return np.inf
         noise = self.noise_std if chi is not None and chi > 1 else s.white_std if s.samples >= FEW_SAMPLES else 0.0
         noise = 0.0 if noise is None or not np.isfinite(noise) else noise

@@ -129,7 +129,7 @@ FITTED: Mapping[Grade | tuple[Grade, Cause], Callable[[SignalFit], str]] = {
     (Grade.OTHER_NOISE, Cause.OUTLIERS): _outliers,
     Grade.OTHER_NOISE: lambda fit: (
         f"Describes the record to the noise, but the noise is {times(fit.rms / (fit.noise_std or 1.0))} times the given std: "
-        f"{_rms(fit)}, given {_given(fit)}. What is left over is white; intervals go by it."),
+        f"{_rms(fit)}, given {_given(fit)}. What is left over is white; intervals go by it. State that std, or none."),
     Grade.SLOW_NOISE: lambda fit: (
         f"Describes the record to noise of the given size (reduced chi-square {fit.chi_square:.2f}); the noise is slow, "
         f"neighbours correlate by {fit.statistics.lag_one:.2f}, and intervals allow for it."),
@@ -146,17 +146,20 @@ FITTED: Mapping[Grade | tuple[Grade, Cause], Callable[[SignalFit], str]] = {
         f"Does NOT describe the record: the error, {_rms(fit)}, is {percent(_of_signal(fit))} of the signal; a straight line "
         f"errs by {percent(fit.statistics.line_rms / fit.statistics.signal_std)}{_systematic(fit)}."),
     (Grade.NOT, Cause.DIVERGES): lambda fit: (
-        "Does NOT describe the record: simulated with these values, the model leaves the finite numbers."),
+        "Does NOT describe the record: simulated with these values, the model leaves the finite numbers. Narrow the bounds, or "
+        "choose other start values."),
     (Grade.NOT, Cause.STANDS_STILL): lambda fit: (
         f"Does NOT describe the record: the measured signal never moves, and the model is off by {_rms(fit)}."),
     Grade.UNJUDGED: _few,
     (Grade.UNJUDGED, Cause.STRAIGHT_LINE): lambda fit: (
         f"Cannot be judged: what the model leaves over, {_rms(fit)}, is white, and a straight line leaves no more, "
-        f"{amount(fit.statistics.line_rms, fit.unit)}: this record shows no motion but a straight line in noise."),
-    (Grade.UNJUDGED, Cause.STANDS_STILL): lambda fit: "Cannot be judged: the measured signal never moves.",
+        f"{amount(fit.statistics.line_rms, fit.unit)}: this record shows no motion but a straight line in noise. Move "
+        "the system more, or measure it longer."),
+    (Grade.UNJUDGED, Cause.STANDS_STILL): lambda fit: (
+        "Cannot be judged: the measured signal never moves. Give a record in which it does."),
     (Grade.UNJUDGED, Cause.NOISE_ABOVE_SIGNAL): lambda fit: (
         f"Cannot be judged: the given noise std {_given(fit)} exceeds the signal's own "
-        f"{amount(fit.statistics.signal_std, fit.unit)}."),
+        f"{amount(fit.statistics.signal_std, fit.unit)}. Correct the std, or give a record that moves more."),
 }
 
 
@@ -199,10 +202,11 @@ VALIDATED: Mapping[Grade | tuple[Grade, Cause], Callable[[SignalFit, NoiseOfFit]
         f"black box of the same order, fitted to this record, leaves {'less' if fit.linear_is_better else 'no more'}: "
         f"{amount(fit.linear_rms, fit.unit)}."),
     (Grade.NOT, Cause.DIVERGES): lambda fit, known: (
-        "Does NOT predict this record: with the fitted values the model leaves the finite numbers."),
-    Grade.UNJUDGED: lambda fit, known: f"Cannot be judged: {fit.statistics.samples} samples are too few.",
+        "Does NOT predict this record: with the fitted values the model leaves the finite numbers. Look at its inputs and "
+        "at its initial state, or fit this record as well."),
+    Grade.UNJUDGED: lambda fit, known: f"Cannot be judged: {fit.statistics.samples} samples are too few. Give a longer record.",
     (Grade.UNJUDGED, Cause.STANDS_STILL): lambda fit, known: FITTED[Grade.UNJUDGED, Cause.STANDS_STILL](fit),
     (Grade.UNJUDGED, Cause.NOISE_ABOVE_SIGNAL): lambda fit, known: (
         f"Cannot be judged: this record moves by {amount(fit.statistics.signal_std, fit.unit)} only, hardly more than the "
-        "noise."),
+        "noise. Give one that moves more."),
 }
