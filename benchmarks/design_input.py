@@ -21,6 +21,7 @@ from dynident.design.design_problem import DesignProblem, build_design_problem
 from dynident.design.nlp import DesignNlp
 from dynident.design.optimize import draw_start
 from dynident.design.sensitivity_simulation import choose_substeps
+from dynident.tolerances import SLSQP_TOLERANCE
 
 ALPHA, BETA, FRICTION, END, STEP = -4.5, 65.0, 0.12, 8.0, size(0.01, 0.1)
 ITERATIONS = size(200, 2)
@@ -73,7 +74,7 @@ def by_hand(c: np.ndarray) -> float:
 
 def with_differences(start: np.ndarray) -> tuple[float, np.ndarray]:
     factor = 1 / by_hand(start)
-    found = minimize(lambda c: factor * by_hand(c), start, method="SLSQP", options={"maxiter": ITERATIONS, "ftol": 1e-8})
+    found = minimize(lambda c: factor * by_hand(c), start, method="SLSQP", options={"maxiter": ITERATIONS, "ftol": SLSQP_TOLERANCE})
     return found.fun / factor, found.x
 
 

@@ -87,7 +87,7 @@ BFGS_DAMPING = 0.2  # Powell's share of the curvature that is there already
 BFGS_SKIPPED_STEP = 1e-12  # of a variable's size; the gradients of a shorter step differ by rounding
 NLP_ACTIVE_BOUND = 1e-6  # an interior point method ends this close to a bound that is active
 CONSTRAINT_WEIGHT = 1e4  # over the std that data leave to a constraint; met to 1e-8 of a std, and 1e8 of 1e16 digits stay
-SLSQP_TOLERANCE = 1e-8  # change of a cost of size one that ends the search
+SLSQP_TOLERANCE = 1e-10  # change of a cost of size one that ends the search
 SLSQP_FEASIBILITY = 1e-6  # violation of the scaled constraints
 SLSQP_STALLED_GRADIENT = 1e-4  # projected gradient at which a stall is an optimum to within rounding
 

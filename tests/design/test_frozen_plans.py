@@ -1,6 +1,6 @@
 """Plans stay what they are: criterion, predicted standard deviations and inputs against a stored table.
 
-One case per kind of signal, criterion, constraint and model. Costs are held to 1e-6 (SLSQP ends at 1e-8). At an optimum the
+One case per kind of signal, criterion, constraint and model. Costs are held to 1e-6 (SLSQP ends at 1e-10). At an optimum the
 cost is flat, so that inputs are known to the square root of that only: they are held to a hundredth of their largest value,
 and predicted standard deviations to a thousandth. A change that is meant rewrites the table:
 `python tests/design/test_frozen_plans.py`, with the reason in the commit.
