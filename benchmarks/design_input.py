@@ -74,7 +74,8 @@ def by_hand(c: np.ndarray) -> float:
 
 def with_differences(start: np.ndarray) -> tuple[float, np.ndarray]:
     factor = 1 / by_hand(start)
-    found = minimize(lambda c: factor * by_hand(c), start, method="SLSQP", options={"maxiter": ITERATIONS, "ftol": SLSQP_TOLERANCE})
+    options = {"maxiter": ITERATIONS, "ftol": SLSQP_TOLERANCE}
+    found = minimize(lambda c: factor * by_hand(c), start, method="SLSQP", options=options)
     return found.fun / factor, found.x
 
 

@@ -10,17 +10,21 @@ nodes PIQP gets the sparse program itself. Constraints that contradict each othe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import casadi as ca
 import numpy as np
 
-from dynident.tolerances import SQP_CONVEXITY
+from dynident.tolerances import SQP_ACTIVE_SET_VARIABLES, SQP_CONVEXITY, SQP_LIFTS, SQP_SUBPROBLEM
 from dynident.transcription.nonlinear_program import SparsityPattern, sparsity_pattern
 
-OPTIONS: dict[str, Any] = {"error_on_fail": False, "print_problem": False, "print_time": False,
-           "piqp": {"eps_abs": 1e-10, "eps_rel": 1e-11, "max_iter": 300, "verbose": False}}
+SOLVERS = ("piqp", "qrqp")  # in this order
+QUIET = {"error_on_fail": False, "print_problem": False, "print_time": False}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "piqp": {**QUIET, "piqp": {"eps_abs": 1e-10, "eps_rel": 1e-11, "max_iter": 300, "verbose": False}},
+    "qrqp": {**QUIET, "print_iter": False, "print_header": False, "print_info": False}}
 Interval = tuple[np.ndarray, np.ndarray]  # lower and upper ends
 
 
@@ -94,23 +98,53 @@ def convex_matrix(matrix: np.ndarray) -> np.ndarray:
 
 
 def solve_convex(B: ca.DM, g: np.ndarray, A: ca.DM, box: Interval, limits: Interval, price: float) -> QuadraticStep:
-    """By PIQP; where that finds no answer, with constraints that may be missed at a price."""
-    answer = _solved(B, g, A, box, limits)
+    """In variables whose curvatures are one and for a gradient of size one, since the solvers' tolerances are absolute.
+
+    By PIQP; where its iteration ends at no answer, by CasADi's active-set method QRQP if variables are few; and where the
+    matrix is nearly singular, so that neither has one, with curvatures lifted.
+    """
+    own = np.sqrt(np.maximum(np.asarray(ca.diag(B)).ravel(), 0.0))
+    unit = 1 / np.where(own > 0, own, 1.0)
+    size = max(float(np.max(np.abs(unit * g), initial=0.0)), 1e-300)
+    S = ca.diag(ca.DM(unit))
+    scaled, pull, rows, limited = S @ B @ S, unit * g / size, A @ S, (box[0] / unit, box[1] / unit)
+    for lift, solver in product(SQP_LIFTS, SOLVERS if unit.size <= SQP_ACTIVE_SET_VARIABLES else SOLVERS[:1]):
+        convex = (scaled + lift * ca.DM.eye(unit.size)) / size
+        answer = _solved_or_elastic(solver, convex, pull, rows, limited, limits, price / size)
+        if answer.solved and (solver == SOLVERS[0] or _is_optimal(answer, convex, pull, rows, limited)):
+            break
+        answer = replace(answer, solved=False)
+    return QuadraticStep(np.clip(unit * answer.step, *box), answer.multipliers * size, answer.bound_multipliers * size / unit,
+                         answer.solved)
+
+
+def _is_optimal(answer: QuadraticStep, B: ca.DM, g: np.ndarray, A: ca.DM, box: Interval) -> bool:
+    """The Lagrangian is flat, and bounds pull only where they are met; QRQP calls some singular programs solved."""
+    slope = np.asarray(B @ answer.step).ravel() + g + np.asarray(A.T @ answer.multipliers).ravel() + answer.bound_multipliers
+    room = np.where(answer.bound_multipliers > 0, box[1] - answer.step, answer.step - box[0])
+    pull = np.where(answer.bound_multipliers == 0, 0.0, np.abs(answer.bound_multipliers) * np.minimum(room, 1.0))
+    return bool(max(np.max(np.abs(slope), initial=0.0), np.max(pull, initial=0.0)) <= SQP_SUBPROBLEM)
+
+
+def _solved_or_elastic(solver: str, B: ca.DM, g: np.ndarray, A: ca.DM, box: Interval, limits: Interval, price: float
+                       ) -> QuadraticStep:
+    """Where no point meets the constraints they may be missed, at a price."""
+    answer = _solved(solver, B, g, A, box, limits)
     if answer.solved or not A.size1():
         return answer
     m, n = A.size1(), A.size2()
     slack = np.zeros(2 * m)
     wide = ca.horzcat(A, ca.DM.eye(m), -ca.DM.eye(m))
-    elastic = _solved(ca.diagcat(B, ca.DM(2 * m, 2 * m)), np.concatenate([g, slack + price]), wide,
+    elastic = _solved(solver, ca.diagcat(B, ca.DM(2 * m, 2 * m)), np.concatenate([g, slack + price]), wide,
                       (np.concatenate([box[0], slack]), np.concatenate([box[1], slack + np.inf])), limits)
     return QuadraticStep(elastic.step[:n], elastic.multipliers, elastic.bound_multipliers[:n], elastic.solved)
 
 
-def _solved(B: ca.DM, g: np.ndarray, A: ca.DM, box: Interval, limits: Interval) -> QuadraticStep:
-    solver = ca.conic("step", "piqp", {"h": B.sparsity(), "a": A.sparsity()}, OPTIONS)
-    answer = solver(h=B, g=g, a=A, lba=limits[0], uba=limits[1], lbx=box[0], ubx=box[1])
+def _solved(solver: str, B: ca.DM, g: np.ndarray, A: ca.DM, box: Interval, limits: Interval) -> QuadraticStep:
+    function = ca.conic("step", solver, {"h": B.sparsity(), "a": A.sparsity()}, OPTIONS[solver])
+    answer = function(h=B, g=g, a=A, lba=limits[0], uba=limits[1], lbx=box[0], ubx=box[1])
     step, multipliers, bound = (np.asarray(answer[k]).ravel() for k in ("x", "lam_a", "lam_x"))
-    solved = bool(solver.stats()["success"]) and bool(np.all(np.isfinite(step)))
+    solved = bool(function.stats()["success"]) and bool(np.all(np.isfinite(step)))
     return QuadraticStep(np.clip(step, *box), multipliers, bound, solved)
 
 
