@@ -89,10 +89,11 @@ def simulated_by(setup: AutomaticSetup, estimate: Estimate | None) -> tuple[str,
 
 def _not_above_start(setup: AutomaticSetup, state: AutomaticState) -> AutomaticState:
     """A search that lowers the cost at every step, from the user's own start, where all ends lie above that."""
-    at_start = open_loop_residuals(setup.problem, {}, *simulated_by(setup, state.best.estimate if state.best else None))
+    begin = StartTrajectory(dict(zip(setup.problem.names, (float(v) for v in start_values(setup.problem)), strict=True)))
+    by = simulated_by(setup, state.best.estimate if state.best else None)
+    at_start = open_loop_residuals(setup.problem, begin.values, *by)
     if at_start is None:
         return state
-    begin = StartTrajectory(dict(zip(setup.problem.names, (float(v) for v in start_values(setup.problem)), strict=True)))
     cost = misfit(setup.problem, at_start, begin.values, setup.loss)
     if state.best is not None and not cost.better_than(state.best.misfit, SAME_MISFIT):
         return state

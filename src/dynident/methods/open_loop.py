@@ -47,7 +47,10 @@ class Misfit:
 def open_loop_residuals(problem: Problem, values: Mapping[str, float], integrator: str = "runge_kutta", substeps: int = 1
                         ) -> Residuals | None:
     """Measured minus simulated at values by printed name, others from the start; None where the simulation diverges."""
-    unknowns = np.array([values.get(n, own) for n, own in zip(problem.names, start_values(problem), strict=True)], float)
+    if all(name in values for name in problem.names):  # the start of a state is read off the record, which takes a while
+        unknowns = np.array([values[name] for name in problem.names], float)
+    else:
+        unknowns = np.array([values.get(n, own) for n, own in zip(problem.names, start_values(problem), strict=True)], float)
     simulator: Simulator = simulator_for(problem.model, integrator, declared_names(problem))
     found = []
     for e, experiment in enumerate(problem.experiments):

@@ -126,16 +126,18 @@ def choose_order(autocovariance: np.ndarray, samples: int) -> int:
 def levinson(autocovariance: np.ndarray) -> tuple[float, np.ndarray]:
     """Variance and reflection coefficients (lags,) of positive definite autocovariances at lags 0..lags."""
     r = np.asarray(autocovariance, float)
-    a, innovation, reflections = np.zeros(0), float(r[0]), np.zeros(r.size - 1)
+    a, innovation, reflections = np.zeros(r.size - 1), float(r[0]), np.zeros(r.size - 1)
     for k in range(1, r.size):
         if innovation <= 0:
             break  # what follows is determined by what came before; nothing is left to reflect
-        found = (r[k] - a @ r[k - 1:0:-1]) / innovation
-        reflections[k - 1] = np.clip(found, -LARGEST_REFLECTION, LARGEST_REFLECTION)
+        known = a[:k - 1]
+        found = float(r[k] - known @ r[k - 1:0:-1]) / innovation
+        reflections[k - 1] = reflection = min(max(found, -LARGEST_REFLECTION), LARGEST_REFLECTION)
         if abs(found) > 1:
             break  # no autocovariances: with gaps some are of few pairs; what was found before them stands
-        a = np.append(a - reflections[k - 1] * a[::-1], reflections[k - 1])
-        innovation *= 1 - reflections[k - 1] ** 2
+        a[:k - 1] = known - reflection * known[::-1]
+        a[k - 1] = reflection
+        innovation *= 1 - reflection**2
     return float(r[0]), reflections
 
 

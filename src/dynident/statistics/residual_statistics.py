@@ -141,13 +141,13 @@ def share_by_order(residuals: np.ndarray, signal: np.ndarray) -> tuple[float, fl
     taken away before. (0, 0) for too few samples or values.
     """
     there = np.isfinite(residuals) & np.isfinite(signal)
-    count, u = int(np.sum(there)), np.asarray(signal, float)[there]
-    _, level, size = np.unique(u, return_inverse=True, return_counts=True)
-    if count < FEW_SAMPLES or size.size < 3:
+    count, order = int(np.sum(there)), np.argsort(signal[there], kind="stable")
+    u = np.asarray(signal, float)[there][order]
+    if count < FEW_SAMPLES or u[0] == u[-1]:
         return 0.0, 0.0
-    left = beside_a_line(np.asarray(residuals, float)[there], u)
-    begin = np.concatenate([[0], np.cumsum(size)[:-1]])  # equal values stay together
-    group = (GROUPS * begin // count)[level]
+    left = beside_a_line(np.asarray(residuals, float)[there][order], u)
+    begins = np.maximum.accumulate(np.where(np.diff(u, prepend=np.nan) == 0, 0, np.arange(count)))  # equal values stay together
+    group = GROUPS * begins // count
     members = np.bincount(group, minlength=GROUPS)
     more, total = int(np.sum(members > 0)) - 2, float(left @ left)  # beyond a line
     if more < 1 or total == 0:
