@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from dynident.black_box.setup import BlackBoxTranscription
 from dynident.black_box.solver_error import MAX_REFITS, check_solver
 from dynident.errors import DynidentError, SimulationDiverged, SimulatorLost
 from dynident.estimate.estimate import Estimate
-from dynident.linalg.finite_problem import Variables
+from dynident.linalg.finite_problem import FiniteProblem, Variables
 from dynident.methods import noise_estimation
 from dynident.methods.dead_time_scan import past_note, scan_dead_times
 from dynident.methods.direct_estimate import fit
@@ -96,57 +97,68 @@ def _with_dead_times(given: BlackBoxTranscription) -> SearchedStart:
     return SearchedStart(given.with_start(Objective(scan.problem, given.loss).start_values), (scan.note,))
 
 
+@dataclass(eq=False)
+class SearchedCost:
+    """The cost between the bounds, which remembers the best point of all that were simulated."""
+
+    finite: FiniteProblem
+    worst: float  # what a point costs that cannot be simulated
+    simulations: int = 0
+    best: tuple[float, np.ndarray] | None = None
+
+    def __call__(self, xi: np.ndarray) -> float:
+        self.simulations += 1
+        try:
+            found = self.finite.evaluate(Variables(np.asarray(xi, float), ())).cost
+        except SimulationDiverged:
+            return self.worst
+        if found < (self.worst if self.best is None else self.best[0]):
+            self.best = (found, np.array(xi, float))
+        return found
+
+    @property
+    def values(self) -> np.ndarray | None:
+        """Of the unknowns at the best point; None where nothing was simulated that is better than the worst."""
+        return None if self.best is None else self.finite.coordinates.values(self.best[1])
+
+
 def search_globally(transcription: BlackBoxTranscription) -> SearchedStart:
     """Differential evolution between the bounds; a rough start is all that is asked of it. Whatever ends it, its best stays."""
-    from scipy.optimize import differential_evolution
-
     try:
         finite = transcription.at_start()
     except SimulationDiverged:  # no steps can be chosen there; the fit says so
         return SearchedStart(transcription)
-    lower, upper = finite.coordinates.lower, finite.coordinates.upper
-    start = finite.start()
     try:
-        worst = FAILED_COST * finite.evaluate(start).cost
+        worst = FAILED_COST * finite.evaluate(finite.start()).cost
     except SimulationDiverged:
         worst = float(np.finfo(float).max)
-    best = [(worst, start.unknowns)]  # of the simulations so far, each better than the one before
-    simulations = 0
-
-    def cost(xi: np.ndarray) -> float:
-        nonlocal simulations
-        simulations += 1
-        try:
-            found = finite.evaluate(Variables(np.asarray(xi, float), ())).cost
-        except SimulationDiverged:
-            return worst if np.isfinite(worst) else float(np.finfo(float).max)
-        if found < best[-1][0]:
-            best.append((found, np.array(xi, float)))
-        return found
-
-    def best_values() -> np.ndarray:
-        return finite.coordinates.values(best[-1][1])
-
-    count, evaluations = len(finite.names), transcription.method.global_search
-    members = int(np.clip(evaluations // (MIN_GENERATIONS * count), MIN_MEMBERS_PER_UNKNOWN, MAX_MEMBERS_PER_UNKNOWN))
-    generations = max(1, evaluations // (members * count) - 1)
+    cost = SearchedCost(finite, worst if np.isfinite(worst) else float(np.finfo(float).max))
     try:
-        found = differential_evolution(cost, list(zip(lower, upper, strict=True)), maxiter=generations, popsize=members,
-                                       rng=SEED, polish=False, x0=start.unknowns)
+        found = _evolved(cost, transcription.method.global_search)
     except KeyboardInterrupt:
-        if len(best) == 1:  # nothing was simulated
+        if cost.values is None:
             raise
-        note = f"The search between the bounds was stopped by the user; this is the best of its {simulations} simulations."
-        return SearchedStart(transcription.with_start(best_values()), (note,), interrupted=True)
+        note = f"The search between the bounds was stopped by the user; this is the best of its {cost.simulations} simulations."
+        return SearchedStart(transcription.with_start(cost.values), (note,), interrupted=True)
     except SimulatorLost as end:
-        if len(best) == 1:
+        if cost.best is None or cost.values is None:
             raise
-        listed = ", ".join(f"{n} = {v:.6g}" for n, v in zip(finite.names, best_values(), strict=True))
-        raise type(end)(f"{str(end).rstrip('.')}. The best of {simulations} simulations of the search was at {listed} "
-                        f"(cost {best[-1][0]:.6g}).") from end
+        listed = ", ".join(f"{n} = {v:.6g}" for n, v in zip(finite.names, cost.values, strict=True))
+        raise type(end)(f"{str(end).rstrip('.')}. The best of {cost.simulations} simulations of the search was at {listed} "
+                        f"(cost {cost.best[0]:.6g}).") from end
     note = (f"A search between the bounds ({found.nfev} simulations, differential evolution) gave the start; the best point "
             "of a search is not proved to be the global one.")
     return SearchedStart(transcription.with_start(finite.coordinates.values(np.asarray(found.x, float))), (note,))
+
+
+def _evolved(cost: SearchedCost, evaluations: int) -> Any:
+    from scipy.optimize import differential_evolution
+
+    finite, count = cost.finite, len(cost.finite.names)
+    members = int(np.clip(evaluations // (MIN_GENERATIONS * count), MIN_MEMBERS_PER_UNKNOWN, MAX_MEMBERS_PER_UNKNOWN))
+    return differential_evolution(
+        cost, list(zip(finite.coordinates.lower, finite.coordinates.upper, strict=True)), popsize=members,
+        maxiter=max(1, evaluations // (members * count) - 1), rng=SEED, polish=False, x0=finite.start().unknowns)
 
 
 def recheck_derivatives(transcription: BlackBoxTranscription, estimate: Estimate
