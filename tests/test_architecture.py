@@ -90,7 +90,7 @@ WRITERS = {  # classes that write to themselves after they were made, and what t
         "PoolExecutor", "SimulatorPool", "WarmWorkers", "WorkbenchHandler"},
     "what the page of the workbench shows": {"EventLog", "Iterations", "Keys", "Live", "LiveRecord", "Runner", "Session"},
     "what a solver of others asks again": {
-        "CvodeSolver", "RelaxedShooting", "SqpProblem", "_LastEvaluation", "_NlpSolve", "_Root"},
+        "CvodeSolver", "RelaxedShooting", "SearchedCost", "SqpProblem", "_LastEvaluation", "_NlpSolve", "_Root"},
     "what is built when it is asked for": {"DenseOnDemand", "NonlinearProgram", "ShootingProgram", "VerifiedLinearProgram"},
     "a text that is read or written": {"Lines", "NameScope", "Reader", "_FirstDate", "_StepWriter", "_display"},
     "a simulation on its way": {"InterpretedSegment", "Walk", "_RadauSegment", "_Rig"},
