@@ -203,7 +203,7 @@ def test_ctrl_c_before_the_first_point_leaves_with_130_and_nothing(folder, capsy
 
     monkeypatch.setattr(dynident.verbs.identify, "identify", pressed)
     assert run("fit", "problem.toml", "--out", "results") == 130
-    assert "nothing was written" in capsys.readouterr().err
+    assert "no file is half written" in capsys.readouterr().err
     assert not (folder / "results").exists()
 
 

@@ -107,7 +107,7 @@ def _run(arguments: list[str], debug: bool, interrupts: Sequence[int]) -> int:
     except Stop as stop:
         return stop.code
     except (KeyboardInterrupt, typer.Abort):
-        print_error("Stopped by Ctrl-C; nothing was written.")
+        print_error("Stopped by Ctrl-C; no file is half written.")
         return INTERRUPTED
     except Exception as error:
         if debug:
@@ -115,7 +115,7 @@ def _run(arguments: list[str], debug: bool, interrupts: Sequence[int]) -> int:
 
             traceback.print_exc()
         if interrupts and not isinstance(error, DynidentError):  # which CasADi, say, turned into an error of its own
-            print_error("Stopped by Ctrl-C; nothing was written.")
+            print_error("Stopped by Ctrl-C; no file is half written.")
             return INTERRUPTED
         if hasattr(error, "exit_code") and hasattr(error, "show"):  # a misspelt option, a missing argument
             error.show()

@@ -98,7 +98,7 @@ def _first_file(record: Path, model: str, columns: dict[str, str], sheet: str, o
         raise ProblemError(f"{found.name} needs a column for {needed}, and {file.name} has "
                            f"{', '.join(column.header for column in guess.columns)}. Say which it is with --column "
                            "SIGNAL=COLUMN, or choose another model.")
-    out.write_text(draft(file, guess, found, sheet=sheet or None, chosen=bool(name)), encoding="utf-8")
+    _write(out, draft(file, guess, found, sheet=sheet or None, chosen=bool(name)))
     if not name and not found.evident:
         print(f"No name and no unit says what {file.name} is of; {found.name} is a mere guess. Choose with --model NAME "
               "(--list shows them).")
@@ -120,13 +120,20 @@ def _example(name: str, out: Path | None) -> None:
     signals = {**run.inputs, **run.outputs}
     header = ",".join([f"t [{run.units['time']}]", *(f"{s} [{run.units[s]}]" if run.units.get(s) else s for s in signals)])
     rows = zip(run.time.tolist(), *(values.tolist() for values in signals.values()), strict=True)
-    data.write_text(header + "\n" + "".join(",".join(f"{value:.7g}" for value in row) + "\n" for row in rows), encoding="utf-8")
+    _write(data, header + "\n" + "".join(",".join(f"{value:.7g}" for value in row) + "\n" for row in rows))
     guess = guess_columns(data)
     match = match_model(name, guess, {signal: signal for signal in signals})
-    out.write_text(draft(data, guess, match, initial=EXAMPLES[name].initial, chosen=True), encoding="utf-8")
+    _write(out, draft(data, guess, match, initial=EXAMPLES[name].initial, chosen=True))
     truth = ", ".join(f"{parameter} = {value:g}" for parameter, value in example_values(name).items()
                       if parameter not in EXAMPLES[name].fixed)
     print(f"Written to {out} and {data}: simulated, so that the truth is known: {truth}.\nNow run: dynident fit {out}")
+
+
+def _write(file: Path, text: str) -> None:
+    from dynident._util.atomic import atomic_write
+
+    with atomic_write(file) as aside:
+        aside.write_text(text, encoding="utf-8")
 
 
 def _refuse_overwriting(out: Path) -> None:
@@ -141,7 +148,7 @@ def _robot(urdf: Path, out: Path) -> None:
 
     arm = RobotModel(urdf)
     _refuse_overwriting(out)
-    out.write_text(SCRIPT.format(name=arm.name, dof=arm.dof, joints=", ".join(arm.joints), urdf=str(urdf)), encoding="utf-8")
+    _write(out, SCRIPT.format(name=arm.name, dof=arm.dof, joints=", ".join(arm.joints), urdf=str(urdf)))
     print(arm)
     columns = ", ".join(["t", *(f"q{k + 1}" for k in range(arm.dof)), *arm.inputs])
     print(f"\nWritten to {out}. Its records need the columns {columns}; velocities dq1, ... help; joints' names do as well.")
