@@ -199,9 +199,11 @@ def test_nobody_else_asks_which_system_this_is():
 SIGNALS = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 
 
-def until_interrupted():
-    while True:
+def until_interrupted(seconds=20.0):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
         time.sleep(0.01)
+    pytest.fail("Ctrl-C did not come")
 
 
 def interrupted_module(folder, monkeypatch):

@@ -102,7 +102,8 @@ def plain_lines(stream: TextIO, between: float = BETWEEN_LINES, said: Said | Non
         now = time.monotonic()
         if now - last >= between:
             last = now
-            print(clean((said or line)(iteration, now - begin)), file=stream, flush=True)
+            stream.write(clean((said or line)(iteration, now - begin)) + "\n")  # at once: Ctrl-C comes before or after a line
+            stream.flush()
 
     yield tell
 
