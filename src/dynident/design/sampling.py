@@ -1,7 +1,8 @@
 """Sampling design: which samples of a planned record are worth measuring, where only so many may be?
 
 The exchange algorithm (Fedorov): samples are taken one by one where the criterion gains most, then the least useful one taken
-is exchanged for the most useful one left, as long as that helps. Which samples are best depends on the input, and the other way
+is exchanged for the most useful one left, as long as that helps; from evenly spread samples likewise, since the first samples
+taken tell too little for rounding not to choose among them. Which samples are best depends on the input, and the other way
 round, so that both are planned in turn.
 """
 
@@ -52,10 +53,22 @@ def choose_samples(problem: DesignProblem, nlp: DesignNlp, w: np.ndarray) -> np.
     budget, samples = problem.options.sample_budget, problem.inputs.samples
     assert budget is not None  # asked for by the design
     cost = _cost_of(problem, nlp.information_states(w))
-    taken = np.zeros((problem.records, samples), bool)
-    for record in range(problem.records):
-        for _ in range(min(budget, samples)):
+    count, shape = min(budget, samples), (problem.records, samples)
+    spread = np.zeros(shape, bool)
+    spread[:, np.linspace(0, samples - 1, count).round().astype(int)] = True
+    return min((_after_exchanges(cost, start) for start in (_one_by_one(cost, shape, count), spread)), key=cost)
+
+
+def _one_by_one(cost: Cost, shape: tuple[int, int], count: int) -> np.ndarray:
+    """The sample with which the criterion is best is added each time; the first few tell too little to be told apart."""
+    taken = np.zeros(shape, bool)
+    for record in range(shape[0]):
+        for _ in range(count):
             taken = _with_best(cost, taken, record)
+    return taken
+
+
+def _after_exchanges(cost: Cost, taken: np.ndarray) -> np.ndarray:
     for _ in range(MAX_EXCHANGES):
         better = _exchanged(cost, taken)
         if better is None:
