@@ -10,7 +10,7 @@ from dynident.statistics.model_error_model import error_regressors, filtered, mo
 from dynident.statistics.residual_statistics import hidden_error
 from dynident.statistics.verdict import COLOURS, SEVERITY, Cause, Grade, Verdict, pool_verdicts
 from dynident.statistics.verdict_rule import NoiseOfFit, SignalFit, grade_signal, grade_validation
-from dynident.statistics.verdict_sentences import judge_signal, judge_validation
+from dynident.statistics.verdict_sentences import FITTED, judge_signal, judge_validation
 
 SAMPLES = 400
 TIME = np.linspace(0, 20, SAMPLES)
@@ -112,6 +112,13 @@ def test_a_right_model_is_not_refuted_by_a_record_that_a_straight_line_follows_a
         assert "straight line in noise" in verdict.sentence
         slow = grade_signal(decaying(0.3, 200, slow=True, seed=seed))[0]
         assert slow in (Grade.SLOW_REMAINDER, Grade.SMALL_REMAINDER, Grade.ROUGH)
+
+
+@pytest.mark.parametrize(("share", "said"), [(0.0, "too small to be sized"), (0.02, "of 2 % of the signal")])
+def test_a_slow_remainder_without_a_size_is_not_called_0_percent(monkeypatch, share, said):
+    monkeypatch.setattr(SignalFit, "systematic_share", share)
+    sentence = FITTED[Grade.SLOW_REMAINDER](decaying(0.3, 200, slow=True))
+    assert said in sentence and " 0 %" not in sentence
 
 
 def test_a_line_is_no_excuse_for_what_the_record_shows_beyond_it():

@@ -114,6 +114,15 @@ def _few(fit: SignalFit) -> str:
     return f"Cannot be judged: {_count(fit)} do not tell noise from error{follows}. {out}"
 
 
+def _slow_remainder(fit: SignalFit) -> str:
+    """Where its white part is all of it in size, the slow one is known by its correlation only."""
+    share = fit.systematic_share
+    size = (f" of {percent(share)} of the signal ({_rms(fit)})" if share > 0
+            else f", too small to be sized beside the white part of what is left over ({_rms(fit)}),")
+    return (f"Describes the record but for a slow remainder{size} that no test ties to input or motion: slow noise, or a small "
+            "error of the model. Intervals allow for slow noise.")
+
+
 FITTED: Mapping[Grade | tuple[Grade, Cause], Callable[[SignalFit], str]] = {
     Grade.NOISE: _to_the_noise,
     (Grade.NOISE, Cause.EXACT): lambda fit: (
@@ -133,9 +142,7 @@ FITTED: Mapping[Grade | tuple[Grade, Cause], Callable[[SignalFit], str]] = {
     Grade.SLOW_NOISE: lambda fit: (
         f"Describes the record to noise of the given size (reduced chi-square {fit.chi_square:.2f}); the noise is slow, "
         f"neighbours correlate by {fit.statistics.lag_one:.2f}, and intervals allow for it."),
-    Grade.SLOW_REMAINDER: lambda fit: (
-        f"Describes the record but for a slow remainder of {percent(fit.systematic_share)} of the signal ({_rms(fit)}) that "
-        "no test ties to input or motion: slow noise, or a small error of the model. Intervals allow for slow noise."),
+    Grade.SLOW_REMAINDER: _slow_remainder,
     Grade.SMALL_REMAINDER: lambda fit: (
         f"Describes the record but for {percent(fit.systematic_share)} of the signal ({_rms(fit)}), which "
         f"{_is_systematic(fit)}{_systematic(fit)}. Intervals do not cover that error."),
