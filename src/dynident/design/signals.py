@@ -22,6 +22,7 @@ import casadi as ca
 import numpy as np
 
 from dynident.errors import ProblemError
+from dynident.tolerances import SLSQP_FEASIBILITY
 
 HOLDS = ("linear", "zero")
 
@@ -232,11 +233,11 @@ class Binary:
         return np.array([centre - side * half_width, centre + side * half_width, *np.sort(rng.uniform(0, 1, self.switches))])
 
     def constraints(self) -> Sequence[SignalConstraint]:
-        """Switches keep their order."""
+        """Switches keep their order, by as much as the search may miss a constraint."""
         def gap(k: int) -> Callable[[ca.SX, ca.SX, ca.SX], ca.SX]:
             return lambda tau, duration, c: c[3 + k] - c[2 + k]
 
-        return tuple(SignalConstraint(f"switch{k} before switch{k + 1}", gap(k), 0.0, 1.0, everywhere=False)
+        return tuple(SignalConstraint(f"switch{k} before switch{k + 1}", gap(k), SLSQP_FEASIBILITY, 1.0, everywhere=False)
                      for k in range(self.switches - 1))
 
     def sampled(self, samples: int) -> Binary:

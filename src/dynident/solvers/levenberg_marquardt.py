@@ -24,6 +24,7 @@ from dynident.tolerances import RANK_DAMPING, SAME_COST, STATIC_STEP_TOLERANCE, 
 
 POLISHING_STEPS = 50  # at the most
 POLISHED = 0.9  # of the step before: what shrinks less is rounding
+SLOWER_POLISH = 4.0  # times the share of the step before: near a minimum steps shrink by the same share, until rounding is all
 ACCELERATED_MEMORY = 0.8  # the same where steps bend: a column that vanishes is a plateau, and may not lead on at once
 FOR_CURVES: dict[str, Any] = {"step_tolerance": STATIC_STEP_TOLERANCE, "accelerated": True}  # simulations cost next to nothing
 MEMORY = 0.1  # of a column's length, from one iteration to the next
@@ -60,7 +61,7 @@ def polish(problem: FiniteProblem, loop: LeastSquaresLoop, state: SearchState) -
     """Undamped steps from a minimum, as long as the step that remains gets shorter: costs cannot tell points so close apart."""
     if state.ending is None or not state.ending[0]:
         return state
-    newton = loop.direction(problem, state, loop.regularization.least)
+    newton, share = loop.direction(problem, state, loop.regularization.least), 1.0
     for _ in range(POLISHING_STEPS):
         left = _step_length(problem, state, newton)
         if left <= loop.step_tolerance:
@@ -74,7 +75,8 @@ def polish(problem: FiniteProblem, loop: LeastSquaresLoop, state: SearchState) -
         if moved.evaluation.cost > state.evaluation.cost * (1 + SAME_COST) + problem.rounding_cost:
             break  # far along what the data hardly see
         newton = loop.direction(problem, moved, loop.regularization.least)
-        if not _step_length(problem, moved, newton) < POLISHED * left:
+        before, share = share, _step_length(problem, moved, newton) / left
+        if not share < min(POLISHED, SLOWER_POLISH * before):
             break
         state = moved
     return state
