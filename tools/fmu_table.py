@@ -1,12 +1,12 @@
 """Which FMUs of which tools were simulated and fitted? Tries every FMU below some folders and writes the table of the manual.
 
-    python tools/fmu_table.py FOLDER [FOLDER ...] [--out docs/methods/fmu_tools.md]
+    python tools/fmu_table.py FOLDER [FOLDER ...] [--trials FILE] [--out docs/methods/fmu_tools.md]
 
 Each trial has a process of its own. FMPy simulates first; then dynident, whose outputs are compared; then the parameter that
 acts most is estimated from a record that dynident simulated with it, with noise of a hundredth of the signal, from a start 5
 % off. Inputs come from NAME_in.csv beside the FMU where there is one (the form of the FMI cross-check), else they swing or
 switch around their start values. An FMU in a folder called `me` or `cs` is tried by that interface alone; one that has both
-is fitted by both to the same record, and the answers are compared.
+is fitted by both to the same record, and the answers are compared. Every trial is kept in the file of `--trials`.
 """
 
 from __future__ import annotations
@@ -266,52 +266,90 @@ def same(theirs: dict, ours: dict) -> bool:
     return True
 
 
-def rows(files: list[Path]) -> str:
+def trials_of(path: Path) -> list[tuple[str, str, str, str]]:
+    """What is to be tried: path, tool, version, interface; one without interface where it is refused before that is read."""
     from dynident.errors import DynidentError
     from dynident.fmu.description import read_description
 
-    counts: dict = defaultdict(lambda: [0, 0, 0, 0, 0, 0, 0, 0, 0, {}])
-    for path in files:
-        try:
-            d = read_description(path)
-        except DynidentError as error:
-            counts["unknown", "", ""][0] += 1
-            counts["unknown", "", ""][9].setdefault(str(error)[:90], path.stem)
-            continue
-        only = {"me": "model_exchange", "cs": "co_simulation"}
-        said = next((only[part] for part in path.parts if part in only), None)
-        for kind, interface in d.interfaces.items():
-            if said not in (None, kind):
-                continue
-            source = ", source" if interface.build is not None else ""
-            row = counts[f"{d.tool or 'unknown'}{source}", f"{d.version}.0", SHORT[kind]]
-            theirs, ours = trial("fmpy", path, kind), trial("dynident", path, kind)
-            both = "error" not in theirs and "error" not in ours
-            agree = both and same(theirs, ours)
-            fit = "" if "error" in ours else ours["fit"]
-            here, there = "error" not in ours, "error" not in theirs
-            pair = {} if said or len(d.interfaces) < 2 or kind != "co_simulation" or not here else trial("both", path, kind)
-            compared, alike = "apart" in pair, pair.get("apart", np.inf) <= AGREE
-            for place, yes in enumerate((True, there, here, both, agree, here and not fit, fit == NOTHING, compared, alike)):
-                row[place] += bool(yes)
-            why = ours.get("error") or ("" if agree or not both else "outputs differ") or (fit if fit != NOTHING else "")
-            why = why or (f"CS and ME {pair['apart']:.2g} standard errors apart" if compared and not alike else "")
-            if why:
-                row[9].setdefault(re.sub(r"/\S*/", "", why.split("\n")[0])[:110], path.stem)
-            print(path.stem, kind, theirs.get("error", "ok")[:60], ours.get("error", "ok")[:90], agree, fit, pair, sep=" | ",
-                  flush=True)
+    try:
+        d = read_description(path)
+    except DynidentError:
+        return [(str(path), "unknown", "", "")]
+    only = {"me": "model_exchange", "cs": "co_simulation"}
+    said = next((only[part] for part in path.parts if part in only), None)
+    kinds = [kind for kind in d.interfaces if said in (None, kind)]
+    source = ", source" if kinds and d.interfaces[kinds[0]].build is not None else ""
+    return [(str(path), f"{d.tool or 'unknown'}{source}", f"{d.version}.0", kind) for kind in kinds]
+
+
+def tried(name: str, tool: str, version: str, kind: str) -> dict:
+    """One row of trials: what was asked, and what came of it."""
+    from dynident.fmu.description import read_description
+
+    asked, path = {"path": name, "tool": tool, "version": version, "kind": kind}, Path(name)
+    if not kind:
+        return asked | {"ours": trial("dynident", path, "auto").get("error", "")}
+    theirs, ours = trial("fmpy", path, kind), trial("dynident", path, kind)
+    found = {"theirs": theirs.get("error", ""), "ours": ours.get("error", ""), "fit": ours.get("fit", "")}
+    if not (found["theirs"] or found["ours"]):
+        found["same"] = same(theirs, ours)
+    if kind == "co_simulation" and not found["ours"] and len(read_description(path).interfaces) > 1:
+        found["apart"] = trial("both", path, kind).get("apart")
+    return asked | found
+
+
+def why_not(row: dict) -> str:
+    """Why a trial is not all that it could be; nothing where it is."""
+    if row["ours"] or row.get("same") is False:
+        return row["ours"] or "outputs differ"
+    if row["fit"] and row["fit"] != NOTHING:
+        return row["fit"]
+    apart = row.get("apart")
+    return f"CS and ME {apart:.2g} standard errors apart" if apart is not None and apart > AGREE else ""
+
+
+def table(rows: list[dict]) -> str:
+    """By tool, version and interface, what was tried and what of it went well."""
+    groups: dict = defaultdict(list)
+    for row in rows:
+        groups[row["tool"], row["version"], SHORT.get(row["kind"], "")].append(row)
     lines = []
-    for (tool, version, kind), (tried, fmpy, ours, both, agree, fit, nothing, compared, alike, why) in sorted(counts.items()):
-        notes = "; ".join(f"{name}: {text}" for text, name in why.items()).replace("|", "/")
-        lines.append(f"| {tool} | {version} | {kind} | {tried} | {fmpy} | {ours} | {agree} of {both} | {fit} | "
-                     f"{nothing} | {f'{alike} of {compared}' if compared else ''} | {notes} |")
+    for (tool, version, kind), members in sorted(groups.items()):
+        fmpy, ours = [[m for m in members if m.get(who) == ""] for who in ("theirs", "ours")]
+        both, compared = [m for m in ours if "same" in m], [m for m in members if m.get("apart") is not None]
+        notes: dict[str, str] = {}
+        for m in members:
+            if text := re.sub(r"/\S*/", "", why_not(m).split("\n")[0])[:110].replace("|", "/"):
+                notes.setdefault(text, Path(m["path"]).stem)
+        agree = f"{sum(m['apart'] <= AGREE for m in compared)} of {len(compared)}" if compared else ""
+        lines.append(f"| {tool} | {version} | {kind} | {len(members)} | {len(fmpy)} | {len(ours)} | "
+                     f"{sum(m['same'] for m in both)} of {len(both)} | {sum(m['fit'] == '' for m in ours)} | "
+                     f"{sum(m['fit'] == NOTHING for m in ours)} | {agree} | "
+                     f"{'; '.join(f'{name}: {text}' for text, name in notes.items())} |")
     return "\n".join(lines) + "\n"
+
+
+def carried_out(folders: list[Path], kept: Path | None) -> list[dict]:
+    """Every trial of these folders, those that a file holds from earlier runs as they were; new ones are added to it."""
+    rows = [json.loads(line) for line in kept.read_text().splitlines()] if kept and kept.exists() else []
+    known = {(row["path"], row["kind"]) for row in rows}
+    for path in sorted(path.resolve() for folder in folders for path in folder.rglob("*.fmu")):
+        for asked in trials_of(path):
+            if (asked[0], asked[3]) in known:
+                continue
+            rows.append(tried(*asked))
+            print(path.stem, asked[3], why_not(rows[-1]) or "well", sep=" | ", flush=True)
+            if kept:
+                with kept.open("a") as file:
+                    file.write(json.dumps(rows[-1]) + "\n")
+    return rows
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folders", nargs="*", type=Path)
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--trials", type=Path, help="a file that keeps each trial, so that a run goes on where one was stopped")
     parser.add_argument("--trial", nargs=3)
     given = parser.parse_args()
     if given.trial:
@@ -322,7 +360,7 @@ def main() -> None:
             found = {"error": f"{type(error).__name__}: {error}"}
         print(f"\n{MARK}{json.dumps(found)}", flush=True)
         os._exit(0)  # no code of the FMU at the end
-    text = HEAD.format(limit=LIMIT) + rows(sorted(path for folder in given.folders for path in folder.rglob("*.fmu")))
+    text = HEAD.format(limit=LIMIT) + table(carried_out(given.folders, given.trials))
     if given.out:
         given.out.write_text(text)
     else:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import dynident
-from dynident._util.operating_system import library_suffix, system
+from dynident._util.operating_system import library_suffix, replaceable_by_others, system
 from dynident.codegen import compiler
 
 needs_compiler = pytest.mark.skipif(compiler.compiler() is None, reason="this machine has no C compiler")
@@ -304,6 +304,83 @@ def test_cache_of_another_user_is_not_loaded_from(cache, caplog):
     with caplog.at_level(logging.WARNING, "dynident"):
         assert triple() == 6.0
     assert "belongs to another user (number 12345)" in caplog.text
+
+
+@needs_compiler
+@pytest.mark.skipif(system() == "windows", reason="Windows has no modes")
+@pytest.mark.parametrize("way", ["straight", "link", "link to a link", "up and down"])
+def test_a_cache_that_others_could_replace_is_not_loaded_from(cache, tmp_path, monkeypatch, caplog, way):
+    """Who may write to the folder in which a cache lies may rename it, and put another one of this user in its place."""
+    shared, ours = tmp_path / "shared", tmp_path / "ours"
+    shared.mkdir()
+    ours.mkdir()
+    (shared / "cache").mkdir(mode=0o700)
+    if way == "link to a link":
+        (tmp_path / "kept").mkdir(mode=0o700)
+        (shared / "cache").rmdir()
+        (shared / "cache").symlink_to(tmp_path / "kept")
+    if way.startswith("link"):
+        (ours / "cache").symlink_to("../shared/cache" if way == "link" else shared / "cache")
+    place = {"straight": shared / "cache", "up and down": shared / "cache" / ".." / "cache"}.get(way, ours / "cache")
+    monkeypatch.setenv("DYNIDENT_CACHE", str(place))
+    planted(place)
+    assert triple() == 20.0
+    shared.chmod(0o1777)
+    compiler._opened.cache_clear()
+    assert triple() == 20.0  # everybody may put something there, and nobody touch what is ours
+    shared.chmod(0o777)
+    compiler._opened.cache_clear()
+    with caplog.at_level(logging.WARNING, "dynident"):
+        assert triple() == triple() == 6.0
+    assert len(caplog.messages) == 1
+    assert f"others may write to {shared}, in which it lies (mode 777" in caplog.text
+
+
+@needs_compiler
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root can give a folder or a link away")
+@pytest.mark.parametrize("what", ["folder", "link"])
+def test_a_cache_in_the_folder_of_another_user_is_not_loaded_from(cache, tmp_path, monkeypatch, caplog, what):
+    (tmp_path / "theirs").mkdir()
+    place = tmp_path / "theirs" / "cache"
+    monkeypatch.setenv("DYNIDENT_CACHE", str(place))
+    if what == "link":
+        (tmp_path / "ours").mkdir(mode=0o700)
+        place.symlink_to(tmp_path / "ours")
+    triple()
+    planted(place)
+    os.chown(place if what == "link" else place.parent, 12345, 12345, follow_symlinks=False)
+    with caplog.at_level(logging.WARNING, "dynident"):
+        assert triple() == 6.0
+    assert "another user" in caplog.text
+
+
+@pytest.mark.skipif(system() == "windows", reason="Windows has no modes")
+def test_a_group_of_one_may_write_on_the_way(tmp_path, monkeypatch):
+    """Many systems give each user a group of his own, and let that write to whatever he makes."""
+    import grp
+    import pwd
+
+    tmp_path.chmod(0o775)
+    group = grp.getgrgid(tmp_path.stat().st_gid)
+    names = pwd.getpwuid(os.getuid())
+    for members, name, closed in ([], names.pw_name, True), ([names.pw_name, "else"], names.pw_name, False), ([], "staff", False):
+        monkeypatch.setattr(grp, "getgrgid", lambda _, n=name, m=members: grp.struct_group((n, "x", group.gr_gid, m)))
+        assert (replaceable_by_others(tmp_path / "cache") == "") is closed
+
+
+@needs_compiler
+def test_a_relative_cache_counts_as_not_set(cache, tmp_path, monkeypatch, caplog):
+    """The current folder may hold what others sent."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CACHE_HOME", "also/relative")
+    monkeypatch.setenv("DYNIDENT_CACHE", "kept/here")
+    compiler._say_relative.cache_clear()
+    with caplog.at_level(logging.WARNING, "dynident"):
+        assert triple() == triple("other") == 6.0
+    assert not (tmp_path / "kept").exists() and not (tmp_path / "also").exists()
+    assert len(caplog.messages) == 1 and "DYNIDENT_CACHE=kept" in caplog.text
 
 
 @needs_compiler

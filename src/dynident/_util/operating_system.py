@@ -12,6 +12,7 @@ import ctypes
 import os
 import platform
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -23,6 +24,7 @@ from typing import IO, Any, Literal
 
 System = Literal["linux", "macos", "windows"]
 OTHERS_WRITE = 0o022  # of a file's mode: its group or everybody may write
+MOST_LINKS = 40  # on the way to a file, as many as Linux follows
 IMPORT_PATIENCE, INTERRUPT_AGAIN = 0.5, 0.01  # s: how long Ctrl-C waits for an import, and how often it asks
 QUERY_PROCESS, STILL_ACTIVE = 0x1000, 259  # of Windows: the right to ask about a process, and its exit code until it ends
 FATAL_STATUS = 0xC0000000  # of Windows: exit codes from here on are exceptions that nobody caught
@@ -80,6 +82,49 @@ def open_to_others(path: Path) -> str:
     return ""
 
 
+def replaceable_by_others(path: Path) -> str:
+    """Why somebody else than this user could put something else in the place of a file or folder; "" where nobody could.
+
+    Who may write to a folder may rename what lies in it, unless only owners may (the sticky bit, as of /tmp). Asked of every
+    folder on the way, links followed one by one.
+    """
+    if system() == "windows":
+        return ""
+    at, waiting, links = Path(path.absolute().anchor), [*reversed(path.absolute().parts[1:])], 0
+    trusted = {0, os.getuid(), at.stat().st_uid}  # whoever has the root of the disk, in a container too, has it all
+    while waiting:
+        found, entry = at.stat(), at / waiting.pop()
+        if found.st_uid not in trusted:
+            return f"{at}, in which it lies, belongs to another user (number {found.st_uid})"
+        if found.st_mode & OTHERS_WRITE and not (found.st_mode & stat.S_ISVTX or _is_private_group(found)):
+            return f"others may write to {at}, in which it lies (mode {found.st_mode & 0o777:o}; chmod go-w closes it)"
+        if not os.path.lexists(entry):
+            return ""  # whoever makes it here is this user
+        if not entry.is_symlink():
+            at = at.parent if entry.name == ".." else entry
+            continue
+        links, target = links + 1, Path(os.readlink(entry))
+        if links > MOST_LINKS or entry.lstat().st_uid not in trusted:
+            return f"{entry} is a link of another user or leads round in a circle"
+        waiting += reversed(target.parts[1:] if target.is_absolute() else target.parts)
+        at = Path(target.anchor) if target.is_absolute() else at
+    return ""
+
+
+def _is_private_group(found: os.stat_result) -> bool:
+    """Whether only the group may write that has this user alone as its member, as many systems give each user one."""
+    import grp
+    import pwd
+
+    if found.st_mode & stat.S_IWOTH:
+        return False
+    try:
+        group, user = grp.getgrgid(found.st_gid), pwd.getpwuid(os.getuid())
+    except KeyError:
+        return False
+    return group.gr_name == user.pw_name and {*group.gr_mem} <= {user.pw_name}
+
+
 def cache_home() -> Path:
     """Where programs of this user keep what they can make again; an empty or relative variable counts as not set."""
     if system() == "windows":
@@ -116,7 +161,10 @@ def blocked_interrupts() -> Iterator[None]:
         return
     from multiprocessing import resource_tracker
 
-    resource_tracker.ensure_running()  # which would unblock them itself, did it begin to run within
+    from dynident._util.new_process import without_current_folder
+
+    with without_current_folder():
+        resource_tracker.ensure_running()  # which would unblock them itself, did it begin to run within
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -30,7 +30,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from dynident._util.operating_system import cache_home, library_flags, library_suffix, link_flags, open_to_others
+from dynident._util.operating_system import (
+    cache_home,
+    library_flags,
+    library_suffix,
+    link_flags,
+    open_to_others,
+    replaceable_by_others,
+)
 from dynident.codegen.compiler_process import no_space, run_compiler
 
 logger = logging.getLogger("dynident")
@@ -53,9 +60,19 @@ _own_folder: list[Path] = []  # a cache of this process, where that on disk cann
 
 
 def cache_folder() -> Path:
-    """Where compiled kernels are kept."""
-    given = os.environ.get("DYNIDENT_CACHE")
-    return Path(given) if given else cache_home() / "dynident"
+    """Where compiled kernels are kept; never below the current folder, which may hold what others sent."""
+    given = Path(os.environ.get("DYNIDENT_CACHE", ""))
+    if given.is_absolute():
+        return given
+    folder = cache_home() / "dynident"
+    if given.parts:
+        _say_relative(str(given), str(folder))
+    return folder
+
+
+@functools.cache
+def _say_relative(given: str, folder: str) -> None:
+    logger.warning("DYNIDENT_CACHE=%s is no absolute path and counts as not set: compiled kernels are kept in %s.", given, folder)
 
 
 def compiler() -> str | None:
@@ -301,7 +318,7 @@ def _store(made: Path, note: Path, digest: str, target: Path) -> Path:
 def _cache_fault(folder: Path) -> str:
     """Why a folder that is there is not one to load code from, or nothing."""
     try:
-        return open_to_others(folder)
+        return open_to_others(folder) or replaceable_by_others(folder)
     except OSError:  # it is not there: nothing lies in it either
         return ""
 
@@ -312,7 +329,8 @@ def _writable_cache() -> Path:
         return _own_folder[0]
     folder = cache_folder()
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for each in (*reversed(folder.parents), folder):  # whatever the umask lets others do
+            each.mkdir(exist_ok=True, mode=0o700)
         fault = _cache_fault(folder)
         if not fault:
             with tempfile.TemporaryFile(dir=folder):

@@ -6,7 +6,6 @@ import hashlib
 import json
 import re
 import subprocess
-import sys
 import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -19,6 +18,7 @@ import casadi as ca
 import numpy as np
 
 from dynident import __version__
+from dynident._util.new_process import python_module
 from dynident.codegen import compiler
 from dynident.codegen.c_source import c_source
 from dynident.errors import NotSupported, ProblemError
@@ -127,7 +127,7 @@ def _build(source: str, identifier: str, folder: Path, name: str, version: str) 
     """The entry in the archive and the library on disk, for a named platform or this machine."""
     text = folder / f"{identifier}.c"
     text.write_text(source)
-    zig = [sys.executable, "-m", "ziglang", "cc"] if util.find_spec("ziglang") is not None else None
+    zig = [*python_module("ziglang"), "cc"] if util.find_spec("ziglang") is not None else None
     if name:
         target, second, third, suffix = PLATFORMS[name]
         if zig is None:

@@ -24,6 +24,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from dynident._util.codec import decode, encode
+from dynident._util.new_process import own_environment, python_module
 from dynident._util.operating_system import how_it_ended, ignore_interrupts, is_orphan_of, own_process_group
 from dynident.fmu.in_process import InProcessSimulator
 from dynident.fmu.instance import SimulationFailed
@@ -197,9 +198,8 @@ class WorkerProcess:
 
     def __init__(self) -> None:
         self.error_output = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-        self.process = subprocess.Popen([sys.executable, "-m", "dynident.fmu.process"], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, stderr=self.error_output, env=environment,
+        self.process = subprocess.Popen(python_module("dynident.fmu.process"), stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=self.error_output, env=own_environment(),
                                         **own_process_group())  # Ctrl-C is for the session, which ends its processes itself
         self.replies: queue.SimpleQueue = queue.SimpleQueue()
         threading.Thread(target=_read, args=(self.process.stdout, self.replies), daemon=True).start()

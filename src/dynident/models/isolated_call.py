@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import multiprocessing
 import pickle
 import threading
 import weakref
@@ -11,6 +10,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
+from dynident._util.new_process import own_context
 from dynident._util.operating_system import blocked_interrupts, ignore_interrupts
 from dynident.errors import ProblemError, SimulatorLost
 
@@ -62,7 +62,7 @@ class _Worker:
     """One process and the way to it."""
 
     def __init__(self, content: bytes):
-        context = multiprocessing.get_context("spawn")
+        context = own_context()
         self.connection, theirs = context.Pipe()
         self.process = context.Process(target=_serve, args=(theirs, content), daemon=True)
         with blocked_interrupts():

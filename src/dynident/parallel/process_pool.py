@@ -13,6 +13,7 @@ from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dynident._util.new_process import own_context
 from dynident._util.operating_system import available_cores, blocked_interrupts, end_when_told, ignore_interrupts
 from dynident.errors import DynidentError, ProblemError
 
@@ -125,7 +126,7 @@ class PoolExecutor(Executor):
             from pebble import ProcessPool
 
             self._temporary = Path(tempfile.mkdtemp(prefix="dynident-workers-"))
-            made = ProcessPool(self.workers, context=multiprocessing.get_context("spawn"), initializer=_initialize_worker,
+            made = ProcessPool(self.workers, context=own_context(), initializer=_initialize_worker,
                                initargs=(str(self._temporary),))
             with blocked_interrupts():  # its threads start the processes, which are silent from their first moment on
                 assert made.active  # asked so, it starts

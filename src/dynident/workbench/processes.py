@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import os
 import queue
 import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from dynident._util.new_process import own_environment, python_module
 from dynident._util.operating_system import how_it_ended, own_process_group
 from dynident.workbench.wire import Message, read_message, write_message
 
@@ -54,8 +53,8 @@ class PageWorker:
         with self.starting:
             if self.process is not None and self.process.poll() is None:
                 return
-            self.process = subprocess.Popen([sys.executable, "-m", "dynident.workbench.worker"], stdin=subprocess.PIPE,
-                                            stdout=subprocess.PIPE, env={**os.environ, **self.environment},
+            self.process = subprocess.Popen(python_module("dynident.workbench.worker"), stdin=subprocess.PIPE,
+                                            stdout=subprocess.PIPE, env={**own_environment(), **self.environment},
                                             **own_process_group())
             self.generation += 1
             threading.Thread(target=self._listen, args=(self.process,), daemon=True).start()

@@ -1,0 +1,60 @@
+"""New process: how is Python started so that it loads nothing from the folder in which it is started?
+
+Python looks for modules in the current folder first, even for those of its own library (`python -m`, `python -c`, and so
+every process of `multiprocessing`). That folder may hold what somebody sent: a `numpy.py` beside a problem file would run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from multiprocessing.context import SpawnContext, SpawnProcess
+
+SAFE_PATH = "PYTHONSAFEPATH"  # what Python reads in place of its option -P
+_changing = threading.Lock()  # the environment belongs to all threads
+
+
+def python_module(name: str) -> list[str]:
+    """The command that runs a module in a process of its own."""
+    return [sys.executable, "-P", "-m", name]
+
+
+def own_environment() -> dict[str, str]:
+    """The environment for it, in which it finds what this process finds."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+
+
+@contextlib.contextmanager
+def without_current_folder() -> Iterator[None]:
+    """A Python that is started within looks for modules where they are installed, and nowhere else before it is told."""
+    with _changing:
+        before = os.environ.get(SAFE_PATH)
+        os.environ[SAFE_PATH] = "1"
+        try:
+            yield
+        finally:
+            os.environ.pop(SAFE_PATH)
+            if before is not None:
+                os.environ[SAFE_PATH] = before
+
+
+class OwnProcess(SpawnProcess):
+    """A process of `multiprocessing` that begins so; where it then looks is what its parent tells it."""
+
+    def start(self) -> None:
+        with without_current_folder():
+            super().start()
+
+
+class OwnContext(SpawnContext):
+    """What pools ask for processes, those that take the place of a dead one included."""
+
+    Process = OwnProcess  # type: ignore[assignment]
+
+
+def own_context() -> OwnContext:
+    """As `multiprocessing.get_context("spawn")`, with processes that load nothing from the current folder."""
+    return OwnContext()
