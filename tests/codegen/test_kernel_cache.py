@@ -363,7 +363,8 @@ def test_a_group_of_one_may_write_on_the_way(tmp_path, monkeypatch):
     tmp_path.chmod(0o775)
     group = grp.getgrgid(tmp_path.stat().st_gid)
     names = pwd.getpwuid(os.getuid())
-    for members, name, closed in ([], names.pw_name, True), ([names.pw_name, "else"], names.pw_name, False), ([], "staff", False):
+    own = names.pw_name
+    for members, name, closed in ([], own, True), ([own, "else"], own, False), ([], "staff", False):
         monkeypatch.setattr(grp, "getgrgid", lambda _, n=name, m=members: grp.struct_group((n, "x", group.gr_gid, m)))
         assert (replaceable_by_others(tmp_path / "cache") == "") is closed
 
