@@ -72,7 +72,8 @@ def cache_folder() -> Path:
 
 @functools.cache
 def _say_relative(given: str, folder: str) -> None:
-    logger.warning("DYNIDENT_CACHE=%s is no absolute path and counts as not set: compiled kernels are kept in %s.", given, folder)
+    logger.warning("DYNIDENT_CACHE=%s is no absolute path and counts as not set: compiled kernels are kept in %s.",
+                   given, folder)
 
 
 def compiler() -> str | None:
