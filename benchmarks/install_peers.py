@@ -21,7 +21,7 @@ from pathlib import Path
 PEERS: dict[str, tuple[str, ...]] = {  # what a benchmark calls it: what it needs
     "filterpy": ("filterpy",), "dynamax": ("dynamax",), "codac": ("codac",), "opty": ("opty",), "pyomo": ("pyomo",),
     "gekko": ("gekko",), "lmfit": ("lmfit",), "pydiffsol": ("pydiffsol",), "diffrax": ("diffrax",), "amici": ("amici", "swig"),
-    "pinocchio": ("pin",)}
+    "pinocchio": ("pin",), "figaroh": ("figaroh", "pin")}
 MISSING = "not_installed.json"
 
 

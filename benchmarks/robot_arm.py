@@ -14,13 +14,14 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.signal import lfilter
 from timing import SMOKE, Line, Result, main, of_peer, once, size, spoken
 
 import dynident as di
-from dynident.inverse_dynamics.setup import ArmAlongMotion, TorqueRecord, torque_record
+from dynident.inverse_dynamics.setup import ORDER, ArmAlongMotion, TorqueRecord, torque_record
 
 GAINS = [14.87, 13.26, 11.13, 10.62, 11.03, 11.47]  # N m/A, as published with the records
 PROTOTYPE = "1.66 1.79 0.51 0.13 0.22 0.15"  # N m; with load-dependent friction chosen by a look at the second record
@@ -72,15 +73,10 @@ def rms_moving(record: TorqueRecord, predicted: np.ndarray) -> str:
 
 def peer_lines(arm: di.RobotModel, records: Sequence[TorqueRecord]) -> list[Line]:
     """Ordinary and weighted least squares on Pinocchio's regressor, filtered as ours."""
-    with tempfile.TemporaryDirectory() as place:
-        given, answered = Path(place, "motion.npz"), Path(place, "regressors.npz")
-        np.savez(given, **{f"{kind}_{i}": getattr(record.motion, kind) for i, record in enumerate(records)
-                           for kind in ("q", "dq", "ddq")})
-        said = of_peer(Path(__file__).with_name("robot_arm_peers.py"), "pinocchio", {
-            "urdf": arm.urdf.text, "joints": arm.joints, "motion": str(given), "answer": str(answered)})
-        if isinstance(said, str):
-            return [Line("least squares on Pinocchio's regressor", said)]
-        links = [np.load(answered)[f"links_{i}"] for i in range(len(records))]
+    said, answer = ask_peer("pinocchio", arm, records)
+    if isinstance(said, str):
+        return [Line("least squares on Pinocchio's regressor", said)]
+    links = [answer[f"links_{i}"] for i in range(len(records))]
     rows = [np.concatenate([r.filtered(its), r.filtered(drives(r))], axis=2) for r, its in zip(records, links, strict=True)]
     lines, weight = [], np.ones(arm.dof)
     target = records[0].filtered(records[0].torque)
@@ -91,6 +87,31 @@ def peer_lines(arm: di.RobotModel, records: Sequence[TorqueRecord]) -> list[Line
         lines.append(Line(f"{name} least squares on Pinocchio's regressor: RMS in N m of each joint while it moves",
                           rms_moving(records[1], rows[1] @ found)))
     return lines
+
+
+def figaroh_lines(arm: di.RobotModel, records: Sequence[TorqueRecord]) -> list[Line]:
+    """FIGAROH's own way, filtered as ours."""
+    said, answer = ask_peer("figaroh", arm, records)
+    if isinstance(said, str):
+        return [Line("FIGAROH's least squares", said)]
+    return [Line("FIGAROH: base parameters, median of standard errors over values, and time",
+                 f"{said['base']}; {said['relative_std']:.0f} %; {spoken(said['cpu'])} CPU"),
+            *(Line(f"FIGAROH's {name} least squares: RMS in N m of each joint while it moves",
+                   rms_moving(records[1], answer[key]))
+              for name, key in (("ordinary", "ordinary"), ("weighted by joint", "weighted")))]
+
+
+def ask_peer(peer: str, arm: di.RobotModel, records: Sequence[TorqueRecord]) -> tuple[Any, dict[str, np.ndarray]]:
+    """What it says, and the arrays that it writes; a sentence and nothing where it is not there."""
+    with tempfile.TemporaryDirectory() as place:
+        given, answered = Path(place, "motion.npz"), Path(place, "answer.npz")
+        np.savez(given, **{f"{kind}_{i}": getattr(record.motion, kind) for i, record in enumerate(records)
+                           for kind in ("q", "dq", "ddq")}, **{f"torque_{i}": r.torque for i, r in enumerate(records)})
+        said = of_peer(Path(__file__).with_name("robot_arm_peers.py"), peer, {
+            "urdf": arm.urdf.text, "joints": arm.joints, "motion": str(given), "answer": str(answered), "order": ORDER,
+            "cutoff": [r.parallel for r in records], "rate": [r.motion.rate for r in records],
+            "rows": [r.rows.tolist() for r in records]})
+        return said, {} if isinstance(said, str) else dict(np.load(answered))
 
 
 def drives(record: TorqueRecord) -> np.ndarray:
@@ -121,17 +142,19 @@ def run() -> Result:
     records = (first, torque_record(arm, predicted, first.cutoff, first_step(first)))
     torque, _ = ArmAlongMotion.of(arm, records[1].motion).torque_and_jacobian(found.robot.parameters)
     motion = (first.motion.q, first.motion.dq, first.motion.ddq)
-    lines = [Line("inverse dynamics, defaults: base parameters, and time", f"{len(found.base)}; {spoken(seconds)} CPU"),
+    sure = f"{np.median([100 * b.std / abs(b.value) for b in found.base]):.0f} %"
+    lines = [Line("inverse dynamics, defaults: base parameters, median of standard errors over values, and time",
+                  f"{len(found.base)}; {sure}; {spoken(seconds)} CPU"),
              Line("the same: RMS in N m of each joint while it moves", rms_moving(records[1], records[1].filtered(torque))),
-             *peer_lines(arm, records), coverage(arm, found, motion, first.motion.time),
-             *forward_lines(arm, fitted, found)]
+             *peer_lines(arm, records), *figaroh_lines(arm, records), coverage(arm, found, motion, first.motion.time),
+             *forward_lines(arm, fitted)]
     setting = (f"{fitted.samples:,} samples fitted; a second record is predicted. A prototype whose friction laws "
                f"were chosen with a look at the second record reached {PROTOTYPE}.")
     return Result("A real arm: UR10e", setting, lines)
 
 
-def forward_lines(arm: di.RobotModel, fitted: di.Experiment, found: di.Estimate) -> list[Line]:
-    """Forward dynamics by multiple shooting, all parameters free, from where inverse dynamics ended."""
+def forward_lines(arm: di.RobotModel, fitted: di.Experiment) -> list[Line]:
+    """Forward dynamics by multiple shooting, all parameters free, from the values of the file."""
     softer = di.RobotModel(arm.urdf, motor_inertia=True, offset=True, sign_velocity=0.05)
     noise = {name: di.Gaussian(1e-3 if name[0] == "q" else 1e-2) for name in arm.outputs}
     begin, seconds = float(fitted.time[0]), np.arange(int(np.ptp(fitted.time)))
@@ -139,10 +162,10 @@ def forward_lines(arm: di.RobotModel, fitted: di.Experiment, found: di.Estimate)
     lines = []
     for what, model, runs in (("the whole record, noise to be estimated", arm, [fitted]),
                               (f"{len(pieces)} pieces of 1 s, noise given, signs over 0.05 rad/s", softer, pieces))[SMOKE:]:
-        free = [di.Parameter(name, start=found.robot.parameters[name]) for name in model.parameters]
+        free = [di.Parameter(name) for name in model.parameters]
         problem = di.Problem(model, runs, free)
         cpu, ended = once(lambda problem=problem: forward_fit(problem))
-        lines.append(Line(f"forward dynamics, {len(free)} parameters free from the values of inverse dynamics: {what}",
+        lines.append(Line(f"forward dynamics, {len(free)} parameters free, no start values given: {what}",
                           f"{'converged' if ended.converged else 'not converged'}, {spoken(cpu)} CPU", "under 60 s",
                           ended.converged and cpu < LONGEST_FORWARD))
     return lines

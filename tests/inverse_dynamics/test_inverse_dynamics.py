@@ -114,12 +114,48 @@ def test_plain_intervals_would_not():
     assert np.mean(hits) < 0.8
 
 
+@pytest.fixture(scope="module")
+def two_links():
+    arm = di.RobotModel(TWO, motor_inertia=True)
+    return arm, record(arm, true_values(arm), noise=0.02)
+
+
 def test_a_held_parameter_stays():
     arm = di.RobotModel(TWO)
     run = record(arm, true_values(arm))
     problem = di.Problem(arm, [run], [di.Parameter("Fc_1", start=5.0, free=False)])
     estimate = di.identify(problem, di.inverse_dynamics(consistent=False))
     assert estimate.values["Fc_1"] == 5.0 and "Fc_1" not in estimate.problem.names
+
+
+def test_what_is_held_stays_where_values_are_made_possible(two_links):
+    """Also where the price is high, and nothing of what is held is said to act on nothing."""
+    pytest.importorskip("clarabel", reason="needs Clarabel: pip install dynident[robots]")
+    arm, run = two_links
+    held = {"Fc_1": 5.0, "hx_2": 0.5}
+    estimate = di.identify(di.Problem(arm, [run], [di.Parameter(n, start=v, free=False) for n, v in held.items()]),
+                           di.inverse_dynamics())
+    assert {name: estimate.robot.parameters[name] for name in held} == held
+    assert not impossible_links(arm, estimate.robot.parameters) and estimate.robot.price["tau1"] > 0
+    assert not {*held} & {*estimate.robot.without_effect}
+    assert "14 free parameters of 16" in estimate.notes[0]
+
+
+def test_with_a_few_declared_nothing_else_moves(two_links):
+    arm, run = two_links
+    few = [di.Parameter("Fv_2", start=1.0), di.Parameter("Fc_2")]
+    estimate = di.identify(di.Problem(arm, [run], few), di.inverse_dynamics())
+    file = {name: it.start for name, it in arm.nominal_values.items()}
+    assert {n for n, v in file.items() if estimate.robot.parameters[n] != v} == {"Fv_2", "Fc_2"}
+    assert estimate.robot.without_effect == arm.without_effect
+
+
+def test_what_cannot_be_made_possible_is_said_with_what_is_held(two_links):
+    pytest.importorskip("clarabel", reason="needs Clarabel: pip install dynident[robots]")
+    arm, run = two_links
+    estimate = di.identify(di.Problem(arm, [run], [di.Parameter("Ixx_2", start=-3.0, free=False)]), di.inverse_dynamics())
+    assert estimate.robot.parameters["Ixx_2"] == -3.0
+    assert any("No physically consistent parameters were found with Ixx_2 held" in note for note in estimate.notes)
 
 
 def test_declared_parameters_are_the_only_unknowns():

@@ -44,6 +44,17 @@ def test_records_of_different_noise_are_noted_with_their_spreads():
     assert not any("one size" in note for note in own.notes)
 
 
+def test_of_several_outputs_one_note_speaks():
+    model = di.EquationModel(states={"x": "-k*x"}, outputs={f"y{i}": "x" for i in range(6)})
+    rng = np.random.default_rng(3)
+    runs = [di.Experiment(TIME, {}, {f"y{i}": np.exp(-TIME) + noise * (i + 1) ** times * rng.standard_normal(TIME.size)
+                                     for i in range(6)}, initial={"x": 1.0}, name=name)
+            for noise, times, name in ((0.01, 0, "quiet"), (0.02, 1, "loud"))]
+    estimate = di.identify(di.Problem(model, runs, [di.Parameter("k", 1.2)]), di.single_shooting())
+    (note,) = (note for note in estimate.notes if "one size" in note)
+    assert "y0, y1, y2, y3, y4, y5" in note and "(y5: " in note and "; and 2 more" in note  # the worst, and how many
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_records_of_the_same_noise_are_left_in_peace(seed):
     estimate = fitted([record(10 * seed + i, 0.02, None, f"run {i}") for i in range(4)])

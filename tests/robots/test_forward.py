@@ -1,5 +1,6 @@
 """Does an arm go through the methods that simulate, and do both ways agree?"""
 
+import importlib
 from dataclasses import replace
 
 import casadi as ca
@@ -10,7 +11,8 @@ import dynident as di
 from dynident.errors import NotSupported
 from dynident.methods.direct import MultipleShooting
 from dynident.robots.model import RobotModel
-from dynident.verbs.identify import _dependent, _for_robots
+from dynident.robots.singular_inertia import unresisted_joint
+from dynident.verbs.simulated_arm import dependent_parameters, simulated_arm
 from robot_records import record, true_values
 
 ARM = RobotModel(di.library.two_link_urdf(), values={"Fc_1": 1.0, "Fc_2": 0.5, "Fv_1": 2.0, "Fv_2": 1.0}, sign_velocity=0.1)
@@ -96,20 +98,88 @@ def test_parameters_that_torques_tell_in_sums_only_rest(run):
     inverse = di.identify(di.Problem(ARM, [run]), di.inverse_dynamics(consistent=False))
     fixed = [name for name in ARM.parameters if name not in found.problem.names]
     assert set(fixed) == set(ARM.parameters) - {b.name for b in inverse.base}
-    assert all(found.values[name] == start[name] for name in fixed)
-    assert "torques tell these only in sums" in found.notes[0] and "Izz_2" in found.notes[0]
+    begun = {p.name: p.start for p in found.problem.parameters}
+    assert all(found.values[name] == begun[name] for name in fixed)
+    assert all(begun[name] == start[name] for name in ("Fc_1", "Fv_2", "Izz_2"))  # stated, unlike the file's others
+    assert "torques tell these only in sums" in found.notes[1] and "Izz_2" in found.notes[1]
     for b in inverse.base:
         truth = sum(c * TRUTH[n] for n, c in b.coefficients.items())
         low, high = found.uncertainty.interval(b.name, 0.999)
-        shift = sum(c * start[n] for n, c in b.coefficients.items() if n != b.name)
+        shift = sum(c * begun[n] for n, c in b.coefficients.items() if n != b.name)
         assert low + shift <= truth <= high + shift
+
+
+def test_where_only_the_file_gives_a_start_the_search_begins_at_inverse_dynamics(run):
+    """Friction and motors that the file does not know; what was stated, bounded away or given to the arm stays."""
+    arm = RobotModel(ARM.urdf, motor_inertia=True, sign_velocity=0.1, values={"Fv_1": 1.5})
+    inverse = di.identify(di.Problem(arm, [run], [di.Parameter(n, free=n != "Fv_1") for n in ("Fc_1", "Fv_1", "Fc_2", "Fv_2")]),
+                          di.inverse_dynamics())
+    given = [di.Parameter("Fc_1"), di.Parameter("Fv_1"), di.Parameter("Fc_2", upper=1e-3), di.Parameter("Fv_2")]
+    problem, notes = simulated_arm(di.Problem(arm, [run], given))
+    starts = {p.name: p.start for p in problem.parameters}
+    assert starts == {"Fc_1": inverse.values["Fc_1"], "Fv_1": 1.5, "Fc_2": 0.0, "Fv_2": inverse.values["Fv_2"]}
+    assert "2 of 4 parameters" in notes[0] and "inverse_dynamics()" in notes[0]
+
+
+def test_where_inverse_dynamics_find_no_start_it_is_said_why(run):
+    short = run.rows(np.arange(run.samples) < 20)
+    problem, notes = simulated_arm(di.Problem(RobotModel(ARM.urdf, motor_inertia=True), [short], [di.Parameter("Fv_1")]))
+    assert [p.start for p in problem.parameters] == [0.0]
+    assert "20 samples are too few" in notes[0] and notes[0].startswith("The start values are those of the robot's file")
+
+
+def test_without_possible_bodies_only_drives_are_begun(run, monkeypatch):
+    """Without Clarabel the links that torques give may be impossible, and their motion cannot be simulated."""
+    monkeypatch.setattr(importlib.import_module("dynident.inverse_dynamics.consistency"), "impossible_links", lambda *_: (2,))
+    arm = RobotModel(ARM.urdf, sign_velocity=0.1)
+    problem, _ = simulated_arm(di.Problem(arm, [run], [di.Parameter(name) for name in arm.parameters]))
+    starts = {p.name: p.start for p in problem.parameters}
+    assert all(starts[name] == it.start for name, it in arm.nominal_values.items() if name in arm.inertial_names)
+    assert starts["Fv_1"] == pytest.approx(TRUTH["Fv_1"], rel=0.2)
 
 
 def test_bounded_parameters_do_not_rest(run):
     bounded = [di.Parameter(name, start=TRUTH[name], lower=0.0, upper=10.0) for name in ("Izz_1", "Izz_2")]
     free = [*bounded, *(di.Parameter(name, start=TRUTH[name]) for name in ARM.parameters if name not in ("Izz_1", "Izz_2"))]
     problem = di.Problem(ARM, [run], free)
-    assert "Izz_2" not in _dependent(problem, ARM)
+    assert "Izz_2" not in dependent_parameters(problem, ARM)
+
+
+POINT = """<robot name="point"><link name="base"/><link name="arm"><inertial><origin xyz="0 0 0.5"/><mass value="2"/>
+<inertia ixx="0.1" iyy="0.1" izz="0.05"/></inertial></link><link name="hand"><inertial><origin xyz="{at}"/><mass value="1"/>
+<inertia ixx="0" iyy="0" izz="0"/></inertial></link>
+<joint name="shoulder" type="revolute"><parent link="base"/><child link="arm"/><axis xyz="0 1 0"/></joint>
+<joint name="wrist" type="revolute"><parent link="arm"/><child link="hand"/><origin xyz="0 0 1"/><axis xyz="0 1 0"/></joint>
+</robot>"""
+
+
+def test_a_joint_that_nothing_resists_is_named_where_it_is_simulated_or_fitted_by_simulation():
+    """A hand that is a point on the axis of its joint."""
+    arm, time = RobotModel(POINT.format(at="0 0 0"), motor_inertia=True), np.arange(0, 3, 0.01)
+    values = {name: it.start for name, it in arm.nominal_values.items()}
+    torque = {"tau1": np.sin(time), "tau2": 0 * time}
+    rest = dict.fromkeys([f"{state}(0)" for state in arm.states], 0.1)
+    with pytest.raises(di.ProblemError, match=r"joint 2 \('wrist'\): .* Give link 'hand' .* Ia_2"):
+        di.simulate(arm, values | rest, di.Experiment(time, inputs=torque))
+    moved = di.simulate(arm, values | rest | {"Ia_2": 0.1, "Fv_1": 1.0}, di.Experiment(time, inputs=torque))
+    noise = np.random.default_rng(0)
+    seen = {name: y + noise.normal(0, 1e-3, y.size) for name, y in moved.outputs.items()}
+    run = di.Experiment(time, inputs=torque, outputs=seen)
+    with pytest.raises(di.ProblemError, match=r"joint 2 \('wrist'\).*These are the start values"):
+        di.identify(di.Problem(arm, [run], [di.Parameter("Fv_1", 0.5)]), di.multiple_shooting())
+    found = di.identify(di.Problem(arm, [run], [di.Parameter("Fv_1", 0.5), di.Parameter("Ia_2", 0.1, free=False)]),
+                        di.multiple_shooting(), progress=False)
+    assert found.values["Fv_1"] == pytest.approx(1.0, rel=0.01)
+
+
+def test_where_only_one_position_is_singular_it_is_given():
+    """Two massless links that carry a point, stretched out."""
+    urdf = POINT.format(at="0 0 1").replace('mass value="2"', 'mass value="0"').replace("0.1", "0").replace("0.05", "0")
+    arm = RobotModel(urdf)
+    values = {name: it.start for name, it in arm.nominal_values.items()}
+    assert unresisted_joint(arm, values, np.array([[0.3, 1.0]])) == ""
+    assert "at q = 0.3, 0:" in unresisted_joint(arm, values, np.array([[0.3, 0.0], [0.3, 1.0]]))
+    assert unresisted_joint(ARM, TRUTH, np.zeros((1, 2))) == ""
 
 
 def test_check_says_where_an_arm_is_checked(run):
@@ -136,5 +206,5 @@ def test_a_parameter_that_starts_next_to_nothing_has_the_size_of_its_kind(run):
     """From a motor inertia of 1e-7 every end was a thousand starts away, and was looked for at infinity with a second solve."""
     arm = RobotModel(ARM.urdf, motor_inertia=True, sign_velocity=0.1)
     given = [di.Parameter("Ia_1", 1e-7), di.Parameter("Ia_2", 0.2), di.Parameter("Fv_1", 1.0, scale=3.0)]
-    by_name = {p.name: p for p in _for_robots(di.Problem(arm, [run], given), "multiple_shooting")[0].parameters}
+    by_name = {p.name: p for p in simulated_arm(di.Problem(arm, [run], given))[0].parameters}
     assert [by_name[name].scale for name in ("Ia_1", "Ia_2", "Fv_1")] == [pytest.approx(0.002), None, 3.0]

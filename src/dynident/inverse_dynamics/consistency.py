@@ -7,7 +7,7 @@ program; Clarabel solves it. Without Clarabel the violations are only reported.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,11 +56,12 @@ def have_clarabel() -> bool:
 
 
 def consistent_parameters(arm: RobotModel, fitted: Mapping[str, float], jacobian: np.ndarray,
-                          towards_file: float = TOWARDS_NOMINAL) -> ConsistentParameters:
+                          towards_file: float = TOWARDS_NOMINAL, held: Collection[str] = ()) -> ConsistentParameters:
     """The possible parameters whose torques are nearest to those of `fitted`.
 
     `jacobian` (rows, arm.parameters) is that of the weighted torques. Dry, viscous and motor inertia are not negative.
-    Distances to the file's values count `towards_file` times as much as torques do, in the mean of all parameters.
+    Distances to the file's values count `towards_file` times as much as torques do, in the mean of all parameters. What is
+    `held` stays at its fitted value, and nothing is asked of links of which all that acts is held.
     """
     try:
         import clarabel
@@ -77,7 +78,14 @@ def consistent_parameters(arm: RobotModel, fitted: Mapping[str, float], jacobian
     weight = float(np.trace(triangle.T @ triangle)) / len(names)
     hessian = triangle.T @ triangle / weight + towards_file * np.eye(len(names))
     linear = -(triangle.T @ triangle / weight) @ start - towards_file * nominal / scale
-    rows, rhs, cones = _cones(clarabel, arm, names, scale)
+    kept = [i for i, name in enumerate(names) if name in held]
+    links = [k for k in range(len(arm.tree.bodies)) if not held
+             or any(n in arm.parameters and n not in held for n in arm.inertial_names[10 * k:10 * k + 10])]
+    signed = [i for i, n in enumerate(names) if n.startswith(("Fc_", "Fv_", "Ia_")) and i not in kept]
+    rows, rhs, cones = _cones(clarabel, links, signed, len(names), scale)
+    if kept:
+        rows, rhs = np.vstack([np.eye(len(names))[kept], rows]), np.concatenate([start[kept], rhs])
+        cones = [clarabel.ZeroConeT(len(kept)), *cones]
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     for tolerance in ("tol_gap_abs", "tol_gap_rel", "tol_feas"):
@@ -85,7 +93,9 @@ def consistent_parameters(arm: RobotModel, fitted: Mapping[str, float], jacobian
     solution = clarabel.DefaultSolver(sparse.csc_matrix(np.triu(hessian)), linear, sparse.csc_matrix(rows), rhs, cones,
                                       settings).solve()
     values = dict(zip(names, map(float, np.array(solution.x) * scale), strict=True))
-    solved = str(solution.status) in ("Solved", "AlmostSolved") and not impossible_links(arm, values)
+    values |= {names[i]: float(start[i] * scale[i]) for i in kept}  # to the last digit
+    impossible = [link for link in impossible_links(arm, values) if link - 1 in links]
+    solved = str(solution.status) in ("Solved", "AlmostSolved") and not impossible
     return ConsistentParameters(values, solved, str(solution.status))
 
 
@@ -97,19 +107,19 @@ def _scales(arm: RobotModel, nominal: np.ndarray) -> np.ndarray:
     return np.array([sizes[0], *[sizes[1]] * 3, *[sizes[2]] * 6] * len(links) + [1.0] * len(arm.drive_names))
 
 
-def _cones(clarabel: Any, arm: RobotModel, names: Sequence[str], scale: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[Any]]:
-    """rhs - rows @ x in the cones: each pseudo-inertia positive, friction and motors not negative."""
-    rows, rhs, cones = [], [], []
-    signed = [i for i, n in enumerate(names) if n.startswith(("Fc_", "Fv_", "Ia_"))]
+def _cones(clarabel: Any, links: Sequence[int], signed: Sequence[int], count: int, scale: np.ndarray
+           ) -> tuple[np.ndarray, np.ndarray, list[Any]]:
+    """rhs - rows @ x in the cones: each pseudo-inertia of these links positive, these friction and motors not negative."""
+    rows, rhs, cones = [np.zeros((0, count))], [np.zeros(0)], []
     if signed:
-        rows.append(-np.eye(len(names))[signed])
+        rows.append(-np.eye(count)[signed])
         rhs.append(np.zeros(len(signed)))
         cones.append(clarabel.NonnegativeConeT(len(signed)))
     lengths = np.array([1.0, 1.0, 1.0, 0.0])  # a length per entry makes the eigenvalues of one size
-    for k in range(len(arm.tree.bodies)):
+    for k in links:
         unit = np.sqrt(scale[10 * k + 4] / scale[10 * k])  # radius of gyration
         balance = np.diag(np.where(lengths, 1 / unit, 1.0)) / np.sqrt(scale[10 * k])
-        block = np.zeros((10, len(names)))
+        block = np.zeros((10, count))
         for i in range(10):
             column = np.zeros(10)
             column[i] = scale[10 * k + i]

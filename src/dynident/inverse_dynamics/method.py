@@ -111,7 +111,10 @@ class InverseDynamics(Method):
 
 
 def _free(problem: Problem, arm: RobotModel) -> list[str]:
-    """The parameters that a problem declares as free; all that it does not hold where it declares none."""
+    """The parameters that a problem declares as free, with those of friction laws that were chosen since; all that it does not
+    hold where it declares none."""
     declared = [p for p in problem.parameters if isinstance(p, Parameter)]
     free = [p.name for p in declared if p.free]
-    return free or [name for name in arm.parameters if name not in {p.name for p in declared}]
+    if free:
+        return [*free, *(name for name in arm.parameters if name not in problem.model.parameters)]
+    return [name for name in arm.parameters if name not in {p.name for p in declared}]

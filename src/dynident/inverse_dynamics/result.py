@@ -26,6 +26,7 @@ from dynident.statistics.covariance import Covariance, covariance_from
 from dynident.status import Status, StatusCode
 from dynident.tolerances import SINGULAR_VALUE_EXACT
 
+NO_PRICE = 1e-4  # of the largest RMS; less is not worth a number
 MOVING = 0.03  # rad/s or m/s; slower joints stand, and their friction is any torque up to Coulomb's
 
 
@@ -42,7 +43,7 @@ def torque_estimate(method: Any, problem: Problem, fit: TorqueFit, records: Sequ
     check = check_motion_noise(fit, records) if method.instruments else None
     trajectories, residuals = _signals(arm, torques, settled)
     result = RobotResult(
-        arm.definition(), base, (*arm.without_effect, *(arm.parameters[i] for i in fit.base.idle)), parameters,
+        arm.definition(), base, (*arm.without_effect, *fit.idle), parameters,
         _errors(arm, records, along, settled, method.weighting), price, records[0].cutoff, records[0].parallel,
         tuple(map(str, trials)))
     if check is not None:
@@ -55,7 +56,7 @@ def torque_estimate(method: Any, problem: Problem, fit: TorqueFit, records: Sequ
     return build_estimate(
         torques, method, values, uncertainty, trajectories, residuals, converged=fit.converged, status=status,
         cost=float(np.sum(settled.stacked()[0] ** 2)), noise_std=dict(zip(arm.inputs, map(float, fit.std), strict=True)),
-        notes=[*_notes(arm, result), *notes, *(n for r in records for n in r.notes), *arm.notes],
+        notes=[*_notes(arm, result, len(fit.held)), *notes, *(n for r in records for n in r.notes), *arm.notes],
         counts={"iterations": fit.passes, "base_parameters": len(base), "parameters": len(arm.parameters)},
         times={"fit": time.perf_counter() - began}, statistics=information_criteria_of(torques, residuals), robot=result)
 
@@ -135,9 +136,10 @@ def _consistent(fit: TorqueFit, records: Sequence[TorqueRecord], along: Sequence
         impossible = impossible_links(arm, fitted)
         links = ", ".join(map(str, impossible))
         return fitted, {}, [f"No body has the inertias of link {links} as fitted. {INSTALL}"] * bool(impossible)
-    found = consistent_parameters(arm, fitted, fit.stacked()[1], towards_file)
+    found = consistent_parameters(arm, fitted, fit.stacked()[1], towards_file, fit.held)
     if not found.solved:
-        return fitted, {}, [f"No physically consistent parameters were found ({found.status}); the fitted ones stand."]
+        given = f" with {', '.join(fit.held)} held" if fit.held else ""
+        return fitted, {}, [f"No physically consistent parameters were found{given} ({found.status}); the fitted ones stand."]
     after = fit.at(np.array([found.values[name] for name in arm.parameters]), records, along).rms
     price = {name: float(a - b) for name, a, b in zip(arm.inputs, after, fit.rms, strict=True)}
     return dict(found.values), price, []
@@ -161,17 +163,21 @@ def rms(values: np.ndarray) -> float:
     return float(np.sqrt(np.mean(values**2))) if values.size else float("nan")
 
 
-def _notes(arm: RobotModel, result: RobotResult) -> list[str]:
-    notes = [f"The torques tell {len(result.base)} combinations of {len(arm.parameters)} parameters (estimate.base); "
+def _notes(arm: RobotModel, result: RobotResult, held: int) -> list[str]:
+    sought = len(arm.parameters) - held
+    of = f"{sought} parameters" if not held else f"{sought} free parameters of {len(arm.parameters)}"
+    notes = [f"The torques tell {len(result.base)} combination{'s' * (len(result.base) != 1)} of {of} (estimate.base); "
              f"{len(arm.parameters) - len(result.base)} are fixed, and intervals hold given their values."]
     unsure = sum(not b.differs_from_zero for b in result.base)
     notes += [f"{unsure} of these do not differ from zero."] * bool(unsure)
     notes += [f"{', '.join(result.without_effect)} act on nothing."] * bool(result.without_effect)
     if result.price:
         worst = max(result.price, key=lambda name: result.price[name])
-        notes.append("The values are physically consistent (each link's pseudo-inertia is positive), which adds "
-                     f"{max(result.price[worst], 0.0):.2g} {arm.units[worst]} to the RMS of {worst} and less to the others; "
-                     "the base parameters are given as fitted, without that.")
+        largest = max(e.rms for e in result.errors)
+        adds = (f"adds {result.price[worst]:.2g} {arm.units[worst]} to the RMS of {worst} and less to the others"
+                if result.price[worst] > NO_PRICE * largest else "costs nothing")
+        notes.append(f"The values are physically consistent (each link's pseudo-inertia is positive), which {adds}; the base "
+                     "parameters are given as fitted, without that.")
     notes += [f"Friction: {trial}." for trial in result.friction]
     notes += [str(check) for check in (result.hausman, result.didim) if check is not None]
     return notes

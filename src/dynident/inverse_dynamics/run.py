@@ -47,6 +47,12 @@ class TorqueFit:
     rows: tuple[TorqueRows, ...]
     passes: int
     converged: bool
+    held: tuple[str, ...] = ()  # parameters that the problem holds
+
+    @property
+    def idle(self) -> tuple[str, ...]:
+        """Free parameters that act on no torque along these records."""
+        return tuple(name for name in (self.arm.parameters[i] for i in self.base.idle) if name not in self.held)
 
     @property
     def rms(self) -> np.ndarray:
@@ -86,7 +92,8 @@ def fit_torques(arm: RobotModel, records: Sequence[TorqueRecord], along: Sequenc
     std = np.full(arm.dof, np.max(size)) if weighting == "none" else np.where(size > 0, size, np.max(size))
     allowed = np.array([free is None or name in free for name in arm.parameters])
     weights = tuple(np.ones_like(r.measured) for r in rows)
-    fit = TorqueFit(arm, start, _base(arm, rows, std, allowed), std, weights, rows, 0, False)
+    fit = TorqueFit(arm, start, _base(arm, rows, std, allowed), std, weights, rows, 0, False,
+                    tuple(name for name, may in zip(arm.parameters, allowed, strict=True) if not may))
     nonlinear = any("load" in laws for laws in arm.friction)
     relinearize = (lambda after: after.at(after.values, records, along)) if nonlinear else None
     fit = refit(fit, weighting, relinearize)

@@ -390,7 +390,7 @@ def unequal_noise(problem: Problem, residuals: Sequence[Mapping[str, np.ndarray]
     """Outputs whose noise is estimated as one size, though it clearly differs between records: heteroscedastic
     errors, by an F test of the extremes."""
     left = max(1 - unknowns / max(problem.measured_values, 1), 1e-3)  # of a degree of freedom, per measured value
-    notes = []
+    spread: dict[str, tuple[float, str]] = {}  # output -> largest over smallest, and what it is where
     for output in noise_std:
         record_std: dict[str, tuple[float, float]] = {}  # record -> std, degrees of freedom
         for experiment, own in zip(problem.experiments, residuals, strict=True):
@@ -403,11 +403,14 @@ def unequal_noise(problem: Problem, residuals: Sequence[Mapping[str, np.ndarray]
         (low, low_dof), (high, high_dof) = record_std[by_std[0]], record_std[by_std[-1]]
         pairs = len(record_std) * (len(record_std) - 1) / 2
         limit = np.sqrt(f_quantile(1 - (1 - CONFIDENCE) / (2 * pairs), high_dof, low_dof))
-        if high <= max(limit, STD_RATIO) * low:
-            continue
-        named = by_std if len(by_std) <= LISTED else [by_std[0], by_std[-1]]
-        listed = ", ".join(f"{record_std[name][0]:.3g} in {name}" for name in named)
-        notes.append(f"The noise of {output} is estimated as one size for all records, {noise_std[output]:.3g}, but their "
-                     f"residuals spread differently: {listed}. The quiet records weigh too little and the intervals are not "
-                     "right; give each record its own std, Gaussian(std).")
-    return notes
+        if high > max(limit, STD_RATIO) * low:
+            named = by_std if len(by_std) <= LISTED else [by_std[0], by_std[-1]]
+            spread[output] = high / low, ", ".join(f"{record_std[name][0]:.3g} in {name}" for name in named)
+    if not spread:
+        return []
+    worst = sorted(spread, key=lambda name: spread[name][0], reverse=True)[:LISTED]
+    listed = "; ".join(f"{name}: {spread[name][1]} (estimated {noise_std[name]:.3g})" for name in worst)
+    more = f"; and {len(spread) - len(worst)} more" if len(spread) > len(worst) else ""
+    return [f"The noise of {', '.join(spread)} is estimated as one size for all records, but their residuals spread "
+            f"differently ({listed}{more}). The quiet records weigh too little and the intervals are not "
+            "right; give each record its own std, Gaussian(std)."]

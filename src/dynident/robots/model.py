@@ -163,6 +163,11 @@ class RobotModel:
         values |= self._options["values"]
         return MappingProxyType({name: NominalValue(values[name], unit=self.units[name]) for name in self.parameters})
 
+    @property
+    def stated_values(self) -> Mapping[str, float]:
+        """Parameters that were given other values than the file's."""
+        return MappingProxyType(self._options["values"])
+
     def nominal_inertial(self) -> dict[str, float]:
         """All inertial parameters by name, those without effect included."""
         values = dict(zip(self.inertial_names, map(float, self.tree.inertial), strict=True))

@@ -64,13 +64,16 @@ def simulate(model: Model, values: Mapping[str, float], experiment: Experiment, 
         raise ProblemError(f'substeps = {substeps!r}; give a whole number from 1 on, or "auto".')
     if faults := unit_faults([experiment], model):
         raise ProblemError(faults)
-    model = cast("RobotModel", model).equations if is_robot(model) else model
+    arm = cast("RobotModel", model) if is_robot(model) else None
+    model = model if arm is None else arm.equations
     experiment = experiment.without_output_noise()  # whose formulas a simulation does not need
     faults = []
     model, _ = with_formulas(model, [experiment], [str(name).partition("[")[0] for name in values], faults)
     if faults:
         raise ProblemError(faults)
     p, x0, given = _values(model, values, experiment)
+    if arm is not None:
+        _check_inertia(arm, dict(zip(model.parameters, map(float, p), strict=True)), x0[None, :arm.dof])
     if (first := first_state_of(model, experiment)) is not None:
         try:
             x0 = first.state(p, x0)
@@ -94,6 +97,13 @@ def simulate(model: Model, values: Mapping[str, float], experiment: Experiment, 
                       {n: states[:, i].copy() for i, n in enumerate(model.states)},
                       {n: outputs[:, j].copy() for j, n in enumerate(model.outputs)},
                       None if modes is None else modes[grid.offset:])
+
+
+def _check_inertia(arm: RobotModel, values: Mapping[str, float], positions: np.ndarray) -> None:
+    from dynident.robots.singular_inertia import unresisted_joint
+
+    if fault := unresisted_joint(arm, values, positions):
+        raise ProblemError(fault)
 
 
 def _values(model: Model, values: Mapping[str, float], experiment: Experiment
