@@ -1,5 +1,9 @@
 """Threads of BLAS: one while a fit is at work, and what the user had before and after."""
 
+import ast
+import os
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -14,15 +18,15 @@ from problems import MACHINES
 @pytest.fixture
 def two_threads():
     """As many as a user may have asked for; put back at the end."""
-    controls = blas_threads._controls()
+    controls = blas_threads.loaded()
     if not controls:
         pytest.skip("this NumPy brings no OpenBLAS along")
-    before = [ask() for ask, _ in controls]
-    for _, say in controls:
+    before = {path: ask() for path, (ask, _) in controls.items()}
+    for _, say in controls.values():
         say(2)
-    yield lambda: [ask() for ask, _ in controls]
-    for (_, say), count in zip(controls, before, strict=True):
-        say(count)
+    yield lambda: [ask() for ask, _ in blas_threads.loaded().values()]
+    for path, count in before.items():
+        controls[path][1](count)
 
 
 def test_a_fit_takes_one_thread_and_puts_back_what_was(two_threads):
@@ -32,6 +36,46 @@ def test_a_fit_takes_one_thread_and_puts_back_what_was(two_threads):
     di.identify(MACHINES["servo_axis"].problem(seed=3), di.single_shooting(), progress=lambda _: seen.append(two_threads()))
     assert seen and all(set(counts) == {1} for counts in seen)
     assert two_threads() == before
+
+
+IPOPT_IN_A_FRESH_PROCESS = """
+import dynident as di
+from dynident._util import blas_threads
+from problems import MACHINES
+counts = lambda: {path.parent.name: ask() for path, (ask, _) in blas_threads.loaded().items()}
+seen = []
+def tell(progress): seen.append(counts())
+di.identify(MACHINES["servo_axis"].problem(seed=3), di.multiple_shooting(solver="ipopt"), progress=tell)
+print(sorted(seen[-1].items()), sorted(counts().items()))
+"""
+
+
+def test_the_blas_that_comes_with_ipopt_takes_one_thread_from_its_first_fit_on(two_threads):
+    """It is loaded in the midst of that fit, when the number of threads of the others has been said already."""
+    run = subprocess.run([sys.executable, "-c", IPOPT_IN_A_FRESH_PROCESS], capture_output=True, text=True, check=True,
+                         env={**os.environ, "OPENBLAS_NUM_THREADS": "2", "PYTHONPATH": os.pathsep.join(sys.path)})
+    within, after = (dict(ast.literal_eval(each + "]")) for each in run.stdout.strip().split("]")[:2])
+    if "casadi" not in after:
+        pytest.skip("this CasADi brings no OpenBLAS along")
+    assert within["casadi"] == 1
+    assert after["casadi"] == 2
+
+
+WITHOUT_A_FIT = {
+    "check": lambda problem: di.check(problem),
+    "structural_identifiability": lambda problem: di.structural_identifiability(
+        problem.model, {p.name: p.start for p in problem.parameters}, duration=1.0),
+    "solve_bvp": lambda problem: di.solve_bvp(lambda t, y: [y[1], -y[0]], lambda a, b: [a[0], b[0] - 1], [0.0, 1.0],
+                                              [[0.0, 1.0], [1.0, 1.0]])}
+
+
+@pytest.mark.parametrize("verb", WITHOUT_A_FIT)
+def test_work_that_is_no_fit_takes_one_thread_too(verb, monkeypatch):
+    entered = []
+    monkeypatch.setattr(blas_threads, "_enter", lambda look_again: entered.append(verb))
+    monkeypatch.setattr(blas_threads, "_leave", lambda: None)
+    WITHOUT_A_FIT[verb](MACHINES["servo_axis"].problem(seed=3))
+    assert entered
 
 
 def test_what_was_is_put_back_by_the_last_of_several_at_once(two_threads):

@@ -1,8 +1,9 @@
 """BLAS threads: our matrices are tall and thin, and waking threads for them costs more than it brings.
 
 OpenBLAS shares out any product of more than some ten thousand numbers. On arrays as small as ours two threads take twice the
-CPU of one and no less time; whoever has many fits runs them in processes. The number of threads belongs to the user's process,
-so it is changed only while a fit is at work, and put back. Another BLAS than those that NumPy and SciPy bring along is let be.
+CPU of one and no less time, and where cores are shared they wait for each other; whoever has many fits runs them in processes.
+The number of threads belongs to the user's process, so it is changed only while one of our verbs is at work, and put back.
+Another BLAS than those that NumPy, SciPy and CasADi bring along is let be.
 """
 
 from __future__ import annotations
@@ -11,38 +12,50 @@ import ctypes
 import functools
 import importlib.util
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeAlias
 
 NAMES = ("scipy_openblas_{}_num_threads64_", "scipy_openblas_{}_num_threads", "openblas_{}_num_threads64_",
          "openblas_{}_num_threads")
 ONLY_IF_LOADED = getattr(os, "RTLD_NOLOAD", 0) | getattr(os, "RTLD_NOW", 0)
 
+Control: TypeAlias = tuple[Callable[[], int], Callable[[int], object]]  # asks for the number of threads, says it
+
 _lock = threading.Lock()
-_before: list[int] = []  # numbers of threads to put back
+_controls: dict[Path, Control] = {}  # of each OpenBLAS that is loaded
+_before: dict[Path, int] = {}  # numbers of threads to put back
 _inside = 0  # fits at work, in whichever thread
+_modules = 0  # that were imported when libraries were last looked for
 
 
 @contextmanager
-def single_thread() -> Iterator[None]:
-    """One thread within; the outermost of several at once puts back what was."""
-    _enter()
+def single_thread(look_again: bool = False) -> Iterator[None]:
+    """One thread within; the outermost of several at once puts back what was.
+
+    `look_again`: a library may have come without an import, as CasADi's comes with the first program that is given to Ipopt.
+    """
+    _enter(look_again)
     try:
         yield
     finally:
         _leave()
 
 
-def _enter() -> None:
-    global _inside
+def _enter(look_again: bool) -> None:
+    global _inside, _modules
     with _lock:
-        if not _inside:
-            _before[:] = [ask() for ask, _ in _controls()]
-            for _, say in _controls():
-                say(1)
         _inside += 1
+        if look_again or _modules != len(sys.modules):
+            _modules = len(sys.modules)
+            loaded()
+        for path, (ask, say) in _controls.items():
+            if path not in _before:
+                _before[path] = ask()
+                say(1)
 
 
 def _leave() -> None:
@@ -50,15 +63,16 @@ def _leave() -> None:
     with _lock:
         _inside -= 1
         if not _inside:
-            for (_, say), count in zip(_controls(), _before, strict=True):
-                say(count)
+            for path, count in _before.items():
+                _controls[path][1](count)
+            _before.clear()
 
 
-@functools.cache
-def _controls() -> tuple[tuple[Callable[[], int], Callable[[int], object]], ...]:
-    """Of each OpenBLAS that is loaded: how to ask for its number of threads, and how to say it."""
-    found = []
+def loaded() -> dict[Path, Control]:
+    """Of each OpenBLAS that is loaded by now: how to ask for its number of threads, and how to say it."""
     for path in _libraries():
+        if path in _controls:
+            continue
         try:
             library = ctypes.CDLL(str(path), mode=ONLY_IF_LOADED)
         except OSError:  # not loaded
@@ -67,18 +81,19 @@ def _controls() -> tuple[tuple[Callable[[], int], Callable[[int], object]], ...]
             ask, say = (getattr(library, name.format(verb), None) for verb in ("get", "set"))
             if ask is not None and say is not None:
                 say.restype = None
-                found.append((ask, say))
+                _controls[path] = ask, say
                 break
-    return tuple(found)
+    return _controls
 
 
-def _libraries() -> list[Path]:
-    """Where wheels of NumPy and SciPy keep their OpenBLAS."""
+@functools.cache
+def _libraries() -> tuple[Path, ...]:
+    """Where wheels of NumPy, SciPy and CasADi keep their OpenBLAS."""
     paths: list[Path] = []
-    for name in ("numpy", "scipy"):
+    for name in ("numpy", "scipy", "casadi"):
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.origin:
             package = Path(spec.origin).parent
-            for folder in (package.parent / f"{name}.libs", package / ".dylibs"):
+            for folder in (package.parent / f"{name}.libs", package / ".dylibs", package):
                 paths += sorted(folder.glob("*openblas*")) if folder.is_dir() else []
-    return paths
+    return tuple(paths)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from dynident._util.blas_threads import single_thread
 from dynident._util.progress import Tell, reporter
 from dynident.design.argument_checks import DesignOptions, ParsedDesign, option_faults, parse_arguments
 from dynident.design.constraints import constraint_uses
@@ -32,6 +33,7 @@ from dynident.tolerances import SAME_OPTIMUM
 EXAMPLE = 'Add for instance: [design] signal = "piecewise_linear", constraints = ["abs(u) <= 1"].'
 
 
+@single_thread()
 def design_input(known: Problem | Estimate, signal: Signal | Mapping[str, Signal] | Sequence[Signal] | None = None,
                  criterion: Criterion | str | None = None, constraints: Sequence[str] = (), *,
                  terminal_constraints: Sequence[str] = (),

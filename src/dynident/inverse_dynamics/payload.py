@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dynident._util.blas_threads import single_thread
 from dynident.errors import NotSupported, ProblemError
 from dynident.inverse_dynamics.base_parameters import choose_base
 from dynident.inverse_dynamics.method import InverseDynamics
@@ -90,6 +91,7 @@ class RobotPayload:
         return "\n".join(lines)
 
 
+@single_thread()
 def identify_payload(arm: RobotModel, empty: Sequence[Experiment] | Experiment, loaded: Sequence[Experiment] | Experiment,
                      method: InverseDynamics | None = None) -> RobotPayload:
     """The payload of the last link, from records without and with it.

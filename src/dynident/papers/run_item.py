@@ -14,6 +14,7 @@ from pkgutil import resolve_name
 from typing import Any
 
 from dynident._util.atomic import atomic_write
+from dynident._util.blas_threads import single_thread
 from dynident.errors import DynidentError, ProblemError, did_you_mean
 from dynident.papers.outcome import Agreement, Outcome, Tell, verdict_text
 from dynident.papers.registry import ITEMS, Item
@@ -70,8 +71,9 @@ def item_named(name: str) -> Item:
 
 def compute(item: Item, quick: bool, tell: Tell = lambda line: None) -> tuple[Outcome, float]:
     """The outcome of an item, and the CPU seconds that it took."""
-    begin = time.process_time()
-    outcome = resolve_name(item.place)(quick, tell)
+    study, begin = resolve_name(item.place), time.process_time()
+    with single_thread():  # here, as NumPy may have come with the study only
+        outcome = study(quick, tell)
     return outcome, time.process_time() - begin
 
 

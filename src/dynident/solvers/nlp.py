@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import casadi as ca
 import numpy as np
 
+from dynident._util.blas_threads import single_thread
 from dynident.errors import NotSupported, ProblemError, SimulationDiverged
 from dynident.linalg.finite_problem import Evaluation, FiniteProblem, Variables
 from dynident.solvers.gauss_newton import is_optimum
@@ -133,7 +134,8 @@ class _NlpSolve:
         lower, upper, low, high = program.bounds()
         w0 = np.clip(program.variables(self.start), lower, upper)
         try:
-            answer = solver(x0=w0, lbx=lower, ubx=upper, lbg=low * program.row_scale, ubg=high * program.row_scale)
+            with single_thread(look_again=True):  # the BLAS that came with Ipopt
+                answer = solver(x0=w0, lbx=lower, ubx=upper, lbg=low * program.row_scale, ubg=high * program.row_scale)
             w, stats = np.asarray(answer["x"]).ravel(), solver.stats()
         except KeyboardInterrupt:
             self.interrupted, w, stats = True, self.last if self.last is not None else w0, {"return_status": "interrupted"}

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dynident._util import hooks
+from dynident._util.blas_threads import single_thread
 from dynident.errors import DynidentError, NotConverged, ProblemError, SimulationDiverged, did_you_mean
 from dynident.estimate.estimate import Estimate, Validation
 from dynident.methods.capabilities import refuse_drawn_noise
@@ -26,6 +27,7 @@ FEWEST = 20  # repeats below which no interval can be read off
 MOST_FAILED = 0.1  # share of refits that may fail before the rest is no fair sample
 
 
+@single_thread()
 def bootstrap(estimate: Estimate, kind: str = "parametric", repeats: int = 200, seed: int = 0, block: int | None = None,
               executor: Executor | None = None) -> Bootstrap:
     """Refit many times to data that are resampled from the fitted model; each refit starts from the estimate.
@@ -201,6 +203,7 @@ class LeaveOneOut:
             "text_table", ["without", *shared, "fit of it"], rows)
 
 
+@single_thread()
 def leave_one_out(estimate: Estimate, executor: Executor | None = None) -> LeaveOneOut:
     """Fit again without each record in turn, and validate on it.
 

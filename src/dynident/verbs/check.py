@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from dynident._util.blas_threads import single_thread
 from dynident.black_box.method import linearize_by_differences
 from dynident.errors import NotSupported, SimulationDiverged, StartDiverged
 from dynident.linalg.finite_problem import ResidualJacobian
@@ -37,6 +38,7 @@ FIX_ONE = "Fix one of them (free=False), give it a prior, or measure something t
 UNDETERMINED = (DiagnosticCode.UNIDENTIFIABLE, DiagnosticCode.NO_EFFECT)  # as derivatives alone say it
 
 
+@single_thread()
 def check(problem: Problem) -> Check:
     """What the data can tell, before any fit: excitation, rank, collinear groups, constraints, scaling, sampling, with advice.
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from dynident._util.blas_threads import single_thread
 from dynident._util.progress import reporter
 from dynident.errors import DynidentError, NotConverged, ProblemError
 from dynident.estimate.estimate import Estimate
@@ -53,6 +54,7 @@ class Repeat:
     errors: tuple[float, ...] = ()
 
 
+@single_thread()
 def coverage(estimate: Estimate, repeats: int = 200, seed: int = 0, executor: Executor | None = None,
              progress: Callable[..., object] | bool | None = None, resume: str | Path | None = None) -> Coverage:
     """How often the intervals of an estimate hold the truth, found by refits to simulated records.

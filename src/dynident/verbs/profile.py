@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from dynident._util.blas_threads import single_thread
 from dynident.errors import NotSupported, ProblemError, SimulationDiverged, did_you_mean
 from dynident.estimate.estimate import Estimate
 from dynident.linalg.finite_problem import Variables
@@ -28,6 +29,7 @@ FIRST_SHARE = 0.05  # of the magnitude: the first step where the data give no st
 MOST_POINTS = 80  # to one side
 
 
+@single_thread()
 def profile(estimate: Estimate, names: str | Sequence[str] | None = None, level: float = 0.99,
             executor: Executor | None = None) -> Profile:
     """Profile likelihoods of some unknowns: intervals without the linearisation, and which unknowns compensate each other.

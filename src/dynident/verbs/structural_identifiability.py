@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from dynident._util.blas_threads import single_thread
 from dynident.errors import NotSupported, ProblemError, SimulationDiverged, did_you_mean
 from dynident.linalg.finite_problem import ResidualJacobian
 from dynident.methods.indistinguishable import unidentifiable_groups
@@ -30,6 +31,7 @@ LEVELS = 24  # steps of a random input
 SEED = 1  # of random values, inputs and places beside a start
 
 
+@single_thread()
 def structural_identifiability(model: EquationModel, values: Mapping[str, float], duration: float,
               inputs: Mapping[str, float] | float = 1.0, initial: Mapping[str, float] | None = None,
               outputs: Sequence[str] | None = None, seed: int = SEED) -> StructuralIdentifiability:

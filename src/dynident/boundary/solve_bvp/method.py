@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dynident._util.blas_threads import single_thread
 from dynident.boundary.solve_bvp.mesh_state import MeshProblem, MeshState, MeshVerdict, Solver
 from dynident.boundary.solve_bvp.problem import Statement
 from dynident.boundary.solve_bvp.result import BoundarySolution
@@ -20,6 +21,7 @@ from dynident.status import Status
 from dynident.tolerances import BADLY_CONDITIONED
 
 
+@single_thread()
 def solve_bvp(rate: Callable[..., Any] | EquationModel, boundary: Callable[..., Any], mesh: Sequence[float],
                          guess: Any, *, parameters: Mapping[str, float] | None = None,
                          states: Sequence[str] | None = None, output: Sequence[float] | None = None,
