@@ -91,7 +91,7 @@ def test_without_other_noise_answer_and_cost_are_those_of_output_error(plant):
     shooting, found = (di.identify(problem, method, progress=False) for method in ("multiple_shooting", "prediction_error"))
     assert found.criterion == "output error"
     assert found.values == shooting.values and found.cost == shooting.cost
-    assert "white" in found.notes[0]
+    assert "show no correlation in time" in found.notes[0]
 
 
 def test_stated_noise_that_is_not_there_costs_a_little_width():

@@ -59,6 +59,35 @@ def test_few_samples_that_stick_out_are_a_reason_for_a_large_chi_square():
     assert note.endswith("the model is wrong, or single samples stick out.")
 
 
+def test_no_note_or_remark_claims_an_interval_that_is_not_printed(wrong):
+    """Notes said "printed intervals are corrected for it", and a remark "interval ends at its lower bound"."""
+    words = " ".join(str(wrong).split())
+    assert "autocorrelated" in words and "printed intervals are" not in words and "its interval is" not in words
+    low, high = wrong.uncertainty.interval("T")
+    problem = wrong.problem.replace(parameters=[di.Parameter("T", 0.8, low + 0.2 * (high - low))])
+    near = di.identify(problem, "single_shooting", progress=False)
+    assert near.uncertainty.remark("T") == "interval ends at its lower bound" and near.to_dict()["T"]["remark"] == "withheld"
+
+
+def test_a_band_of_chi_square_is_as_wide_as_errors_that_are_alike_leave_it():
+    """Slow noise of the given size was called "the given noise std looks 1.17 times too large" by the band of white noise."""
+    time, loud = np.linspace(0, 20, 400), 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        slow = rng.standard_normal(400)
+        for k in range(1, 400):
+            slow[k] = 0.9 * slow[k - 1] + np.sqrt(1 - 0.9**2) * slow[k]
+        u = np.sign(np.sin(0.9 * time) + 0.4 * np.sin(2.3 * time))
+        model = di.EquationModel(states={"x": "(g*u - x)/T"}, inputs=["u"])
+        run = di.simulate(model, {"g": 1.0, "T": 0.5, "x(0)": 0.0}, di.Experiment(time, {"u": u}))
+        record = di.Experiment(time, {"u": u}, {"x": run.outputs["x"] + 0.02 * slow}, {"x": di.Gaussian(0.02)},
+                               initial={"x": 0.0})
+        estimate = di.identify(di.Problem(model, [record], [di.Parameter("g", 1.2), di.Parameter("T", 0.4)]), "single_shooting",
+                               progress=False)
+        loud += any("chi-square" in note for note in estimate.notes)
+    assert loud <= 2  # one in a hundred is expected; 9 of 20 by the band of white noise
+
+
 def test_the_notebook_marks_a_bad_verdict_by_a_sign_and_promises_no_interval(wrong):
     shown = wrong._repr_html_()
     assert "[!] C</strong>" in shown and "Intervals are withheld" in shown and "In repeated experiments" not in shown

@@ -199,11 +199,12 @@ def belief_in(setup: AutomaticSetup, state: AutomaticState, end: RouteEnd) -> tu
     if state.stopped is StopReason.AGREED and (end.belief.level is BeliefLevel.UNJUDGED or (
             end.belief.level is BeliefLevel.SMALL and routes_differ(setup, state))):
         return True, f"Believed, because {agreed}; {words}"
-    why = {StopReason.AGREED: f"{agreed}, so that a wrong model is more likely than a wrong minimum",
+    why = {StopReason.AGREED: f"{agreed}, so that a wrong minimum is unlikely",
            StopReason.EXHAUSTED: f"{len(state.restart_ends())} restarts and all other routes ended at one place, which is "
-                                 "no better: a wrong model is more likely than a wrong minimum",
-           StopReason.BUDGET: f"the budget was spent at the best of {len(state.ends)} ends: a wrong local minimum, or a wrong "
-                              "model",
+                                 "no better: a wrong minimum is unlikely",
+           StopReason.BUDGET: f"the budget was spent at the best of {len(state.ends)} ends: " + (
+               "whether another is better stays open" if end.belief.level < BeliefLevel.NONE else
+               "a wrong local minimum, or a wrong model"),
            StopReason.INTERRUPTED: "it was interrupted",
            StopReason.LOST: "the model could not be simulated any more",
            StopReason.STAGES: f"it is the best of {len(state.ends)} ends of the stages that were asked for"}

@@ -18,7 +18,15 @@ from dynident.estimate.smoother_result import SmootherResult
 from dynident.problem.experiment import Experiment
 from dynident.problem.problem import Problem, given_std
 from dynident.solvers.solver_result import Iteration
-from dynident.statistics.residual_tests import FEWEST_SAMPLES, ResidualTest, noise_as_fitted, noise_level, residual_tests
+from dynident.statistics.residual_statistics import independent_share, lag_one
+from dynident.statistics.residual_tests import (
+    FEWEST_SAMPLES,
+    ResidualTest,
+    noise_as_fitted,
+    noise_level,
+    residual_tests,
+    whiteness,
+)
 from dynident.statistics.uncertainty import Uncertainty
 from dynident.statistics.verdict import Verdict
 from dynident.status import Status
@@ -365,7 +373,9 @@ def validation_metrics(experiment: Experiment, trajectory: Trajectory, noise_std
         given = given_std(experiment, name)
         there = np.isfinite(residual)
         if given is not None and np.any(there):
-            tests.append(noise_level(float(np.sum((residual[there] / given[there]) ** 2)), float(np.sum(there)), name))
+            scaled = residual / given
+            alike = 1.0 if whiteness(scaled).passed else independent_share(lag_one(scaled))
+            tests.append(noise_level(float(np.nansum(scaled**2)), float(np.sum(there)), name, independent=alike))
         elif noise_std.get(name) and np.sum(there) >= FEWEST_SAMPLES:
             tests.append(noise_as_fitted(residual, noise_std[name], dof, name))
         tests += residual_tests(residual, name, given, inputs)

@@ -28,10 +28,11 @@ from dynident.problem.noise import LogNormal, logarithmic_mean, loss_and_weights
 from dynident.problem.problem import Problem, given_std
 from dynident.solvers.solver_result import Iteration, SolverResult
 from dynident.statistics.active_bounds import ActiveConstraints, count_fixed
+from dynident.statistics.autocorrelation import series_of
 from dynident.statistics.covariance import Covariance, covariance_from
 from dynident.statistics.distributions import f_quantile, normal_quantile
 from dynident.statistics.quantisation import Quantiser, quantisers_of
-from dynident.statistics.residual_statistics import robust_std
+from dynident.statistics.residual_statistics import pooled_independent_share, robust_std
 from dynident.statistics.residual_tests import CONFIDENCE, FEWEST_SAMPLES, MOST_OUTLIERS, noise_level, outliers
 from dynident.statistics.uncertainty import Uncertainty
 from dynident.status import Status, fit_status
@@ -265,11 +266,14 @@ def direct_notes(problem: Problem, finite: SimulatedProblem, at: ResidualJacobia
         seen = at.residuals[measured]
         squares = float(seen @ seen) if finite.loss == "squared" else seen.size * robust_std(seen) ** 2
         few = not far.passed and far.value <= MOST_OUTLIERS * seen.size
-        test = noise_level(squares, seen.size - at.values.size + fixed, outlying=few)
+        series = series_of(at.rows) if uncertainty.default_kind == "corrected" else ()
+        alike = pooled_independent_share([own.in_order(at.residuals) for own in series])
+        test = noise_level(squares, seen.size - at.values.size + fixed, outlying=few, independent=alike)
         if not test.passed:
             notes.append(as_sentence(test.sentence))
     if uncertainty.default_kind == "corrected":
-        notes.append(f"The residuals are autocorrelated ({uncertainty.reason}): printed intervals are corrected for it.")
+        notes.append(f"The residuals are autocorrelated ({uncertainty.reason}): what is printed of intervals is corrected for "
+                     "it.")
     if not far.passed:
         weighed = (f"{far.value:.0f} of {np.sum(measured)} residuals lie beyond 4 standard deviations; "
                    f"the {finite.loss} loss gives them little weight")
@@ -283,7 +287,7 @@ def active_bound_notes(uncertainty: Covariance) -> list[str]:
     notes = []
     for loose in uncertainty.bound_relaxations:
         side, others = uncertainty.active.get(loose.text), uncertainty.affected_unknowns(loose)
-        begin = (f"{loose.text} is at its {side} bound (active); its interval is one-sided" if side else
+        begin = (f"{loose.text} is at its {side} bound (active); an interval of it is one-sided" if side else
                  f"The constraint '{loose.text}' holds the estimate as if it were an equality")
         which = "the interval of {} allows" if len(others) == 1 else "the intervals of {} allow"
         allows = f", and {which.format(', '.join(others))} for values inside of it" if others else ""

@@ -288,7 +288,7 @@ def name_faults(written: ModelDefinition) -> list[str]:
     for name, used_as in kinds.items():
         used_as = [kind for kind in used_as if kind != "output"]  # an output may repeat a name; see clashes
         if len(used_as) > 1:
-            faults.append(f"'{name}' is declared as {' and as '.join(used_as)}. Each name means one thing.")
+            faults.append(f"'{name}' is declared as {' and as '.join(used_as)}. Each name means one thing: rename one of them.")
     return faults
 
 

@@ -122,7 +122,7 @@ class SimulatorModel:
         faults += [f"starts names '{n}', which is not a parameter.{did_you_mean(n, self.parameters)}"
                    for n in self.starts if n not in self.parameters]
         twice = sorted({*self.parameters} & {*self.inputs})
-        faults += [f"'{n}' is declared as parameter and as input. Each name means one thing." for n in twice]
+        faults += [f"'{n}' is declared as parameter and as input. Each name means one thing: rename one." for n in twice]
         if isinstance(time_limit, bool) or not isinstance(time_limit, (int, float)) or not time_limit > 0:
             faults.append(f"time_limit = {time_limit!r}; give a positive number of seconds.")
         if faults:

@@ -214,7 +214,8 @@ def trace(what: str, function: Callable[..., Any], arguments: Arguments, names: 
             return {}
         values = returned if isinstance(returned, list) else [returned]
         if len(values) != len(names):
-            faults.append(f"{called} returned {len(values)} {what}s, but there are {len(names)}: {', '.join(names)}.")
+            faults.append(f"{called} returned {len(values)} {what}s, but there are {len(names)}: {', '.join(names)}. "
+                          "Return one for each.")
             return {}
         returned = dict(zip(names, values, strict=True))
     wanted = list(returned) if names is None else names

@@ -261,7 +261,7 @@ class Experiment:
             given = np.asarray(values)
             array = np.ascontiguousarray(given, dtype=float) if given.dtype.kind not in "c" + DATES + DURATIONS else given
         except (TypeError, ValueError):
-            faults.append(f"{what} holds something that is not a number.")
+            faults.append(f"{what} holds something that is not a number; write NaN where a value is missing.")
             return np.zeros(0)
         if array.dtype.kind == "c":
             faults.append(f"{what} holds complex numbers; give their real part, their size or their angle.")
@@ -270,7 +270,7 @@ class Experiment:
             faults.append(f"{what} holds {array.dtype}, not numbers; only time may be given as dates or durations.")
             return np.zeros(0)
         if array.ndim != 1:
-            faults.append(f"{what} must be one-dimensional, but has shape {array.shape}.")
+            faults.append(f"{what} must be one-dimensional, but has shape {array.shape}; give each column a name of its own.")
             return np.zeros(0)
         if not _frozen(array):
             array = array.copy()
@@ -348,7 +348,7 @@ def _check_time(time: np.ndarray, faults: list[str]) -> None:
         return
     bad = np.flatnonzero(~np.isfinite(time))
     if bad.size:
-        faults.append(f"time is not finite at sample {bad[0]} (counted from 0).")
+        faults.append(f"time is not finite at sample {bad[0]} (counted from 0). Leave that sample out, in all signals.")
         return
     back = np.flatnonzero(np.diff(time) < 0)
     if back.size:
@@ -363,7 +363,7 @@ def _check_columns(time: np.ndarray, inputs: Mapping[str, np.ndarray], outputs: 
     for kind, columns in (("input", inputs), ("output", outputs)):
         for name, values in columns.items():
             if values.size != time.size:
-                faults.append(f"{kind} '{name}' has {values.size} samples, time has {time.size}.")
+                faults.append(f"{kind} '{name}' has {values.size} samples, time has {time.size}; give one value for each time.")
             elif kind == "input" and not np.all(np.isfinite(values)):
                 k = int(np.flatnonzero(~np.isfinite(values))[0])
                 faults.append(f"input '{name}' is not finite at sample {k} (t = {time[k]:g}); an input must be known "

@@ -22,6 +22,7 @@ from dynident.tolerances import LARGEST_SIGNAL, SMALLEST_SIGNAL
 from dynident.units import conversion
 
 MOST_LISTED = 30  # names in one error
+NO_INPUTS = " Give it with the record, as inputs={name: values}."
 
 
 def type_faults(model: Any, experiments: tuple, parameters: tuple) -> list[str]:
@@ -43,7 +44,8 @@ def experiment_faults(model: Model, experiments: tuple[Experiment, ...]) -> list
     for e in experiments:
         for name in model.inputs:
             if name not in e.inputs:
-                faults.append(f"{e.label}: the model's input '{name}' is not in the record.{did_you_mean(name, e.inputs)}")
+                known = did_you_mean(name, e.inputs) or NO_INPUTS
+                faults.append(f"{e.label}: the model's input '{name}' is not in the record.{known}")
         for name in e.inputs:
             if name not in model.inputs:
                 faults.append(f"{e.label}: '{name}' is not an input of the model.{did_you_mean(name, model.inputs)}")
@@ -135,8 +137,8 @@ def parameter_faults(model: Model, experiments: tuple[Experiment, ...],
     faults += unknown_unit_faults(parameters, model)
     declared = Counter(p.name for p in parameters if isinstance(p, Parameter))
     initials = Counter(p.state for p in parameters if isinstance(p, InitialState))
-    faults += [f"parameter '{n}' is declared {k} times." for n, k in declared.items() if k > 1]
-    faults += [f"initial state '{n}' is declared {k} times." for n, k in initials.items() if k > 1]
+    faults += [f"parameter '{n}' is declared {k} times. Keep one." for n, k in declared.items() if k > 1]
+    faults += [f"initial state '{n}' is declared {k} times. Keep one." for n, k in initials.items() if k > 1]
     faults += [f"parameter '{p.name}' has no start value; give one." for p in parameters
                if isinstance(p, Parameter) and p.start is None and p.name in model.parameters]
     given_in = Counter(name for e in experiments for name in e.constants)

@@ -15,7 +15,7 @@ from dynident.methods.noise_estimation import signal_std
 from dynident.problem.noise import Gaussian, LogNormal, is_weighed_by_model, stated_bound
 from dynident.problem.parameter import InitialState, Parameter
 from dynident.problem.problem import given_std
-from dynident.statistics.uncertainty import LEVEL
+from dynident.statistics.uncertainty import INTERVAL_ENDS, LEVEL
 from dynident.statistics.verdict import Grade
 from dynident.tolerances import RESIDUAL_ROUNDING
 
@@ -231,6 +231,8 @@ def _found(estimate: Estimate, name: str, unit: str) -> ResultRow:
     if estimate.verdict.withholds_intervals and math.isfinite(low) and math.isfinite(high):
         value, interval, low, high = format_number(number, VAGUE_DIGITS), WITHHELD, math.nan, math.nan
     remark = estimate.uncertainty.remark(name)
+    if interval == WITHHELD and remark.startswith(INTERVAL_ENDS):
+        remark = ""  # it would speak of what is not printed
     return ResultRow(name, value, interval, unit, "" if remark == interval else remark, False, number, low, high)
 
 

@@ -45,7 +45,7 @@ from dynident.statistics.error_propagation import (
 from dynident.statistics.identifiability import find_practically_unidentifiable, identifiability, typical_values
 from dynident.statistics.quantisation import QuantisedNoise, Quantiser
 from dynident.statistics.residual_tests import CONFIDENCE, ResidualTest, whiteness
-from dynident.statistics.uncertainty import Uncertainty, check_level, index_of
+from dynident.statistics.uncertainty import INTERVAL_ENDS, Uncertainty, check_level, index_of
 from dynident.tolerances import NO_WIDTH, NOISE_FREE, QUANTISATION_NOTICED, SINGULAR_VALUE
 
 KINDS = ("plain", "corrected")
@@ -247,7 +247,7 @@ class Covariance(Uncertainty):
             return "practically unidentifiable"
         ends, limits = self.interval(name), self.bounds.get(name, (-np.inf, np.inf))
         cut = [side for side, end, bound in zip(("lower", "upper"), ends, limits, strict=True) if end == bound]
-        return f"interval ends at its {' and '.join(cut)} bound" if cut else ""
+        return f"{INTERVAL_ENDS} at its {' and '.join(cut)} bound" if cut else ""
 
     def affected_unknowns(self, loose: BoundRelaxation) -> tuple[str, ...]:
         """Unknowns whose intervals are noticeably wider for what an active condition leaves open."""

@@ -6,7 +6,7 @@ sample order, NaN where nothing was measured. Samples are taken as evenly spaced
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import comb
 
@@ -61,8 +61,7 @@ class ResidualStatistics:
     @property
     def effective_samples(self) -> float:
         """Independent samples that would tell the variance as well, for a memory of one sample."""
-        square = min(self.lag_one**2, 1.0)
-        return max(1.0, self.samples * (1 - square) / (1 + square))
+        return max(1.0, self.samples * independent_share(self.lag_one))
 
     def systematic_share(self, noise_std: float | None = None) -> float:
         """What is left over beyond noise, relative to the signal; the white part is the noise where no std is given."""
@@ -84,6 +83,18 @@ def residual_statistics(residuals: np.ndarray, measured: np.ndarray, time: np.nd
     constant, line = naive_rms(y, np.asarray(time, float))
     return ResidualStatistics(int(np.sum(there)), rms, float(np.std(y[there])) if np.any(there) else 0.0, white_std(r),
                               memory(r), lag_one(r), chi_square, constant, line, quantisation_step(y[np.isfinite(y)]) or 0.0)
+
+
+def independent_share(lag_one: float) -> float:
+    """Of the samples: how many independent ones would tell the variance as well, for a memory of one sample."""
+    square = min(lag_one**2, 1.0)
+    return (1 - square) / (1 + square)
+
+
+def pooled_independent_share(series: Sequence[np.ndarray]) -> float:
+    """The same of several series of residuals together, each as long as it counts."""
+    lengths = [int(np.sum(np.isfinite(own))) for own in series]
+    return float(np.average([independent_share(lag_one(own)) for own in series], weights=lengths)) if any(lengths) else 1.0
 
 
 def is_white(s: ResidualStatistics, unknowns: float) -> bool | None:

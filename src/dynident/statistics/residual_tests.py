@@ -97,7 +97,7 @@ def independence(residuals: np.ndarray, signal: np.ndarray, subject: str = "the 
     at = int(np.argmax(np.abs(correlation)))
     value = float(abs(correlation[at]) / bound) if bound > 0 else 0.0
     passed = value <= 1
-    said = (f"{subject}: no trace of {input_name} is left in the residuals" if passed else
+    said = (f"{subject}: no correlation with {input_name} found" if passed else
             f"{subject}: the residuals still follow {input_name} (correlation {correlation[at]:.2f} at lag {at}, "
             f"bound {bound:.2f}); the model misses part of its effect")
     return ResidualTest("independence", f"{subject} / {input_name}", value, (0.0, 1.0), passed, said)
@@ -196,15 +196,21 @@ def noise_as_fitted(residuals: np.ndarray, std: float, dof: float, subject: str)
     return ResidualTest("noise level", subject, value, (low, high), passed, said)
 
 
-def noise_level(chi2: float, dof: float, subject: str = "all outputs", outlying: bool = False) -> ResidualTest:
-    """Reduced chi-square against its 99 % band: was the given noise level right?"""
+def noise_level(chi2: float, dof: float, subject: str = "all outputs", outlying: bool = False,
+                independent: float = 1.0) -> ResidualTest:
+    """Reduced chi-square against its 99 % band: was the given noise level right?
+
+    `independent`: share of the samples that would tell a variance as well if no two were alike; the band is as wide as theirs.
+    """
     if dof <= 0:
         return ResidualTest("noise level", subject, np.nan, (0.0, np.inf), True,
                             f"{subject}: no degree of freedom is left to judge the given noise level")
-    low, high = (chi_square_quantile((1 + side * CONFIDENCE) / 2, dof) / dof for side in (-1, 1))
+    own = max(1.0, independent * dof)
+    low, high = (chi_square_quantile((1 + side * CONFIDENCE) / 2, own) / own for side in (-1, 1))
     value = chi2 / dof
     passed = low <= value <= high
     said = f"{subject}: reduced chi-square {value:.4g}, 99 % band {low:.4g} to {high:.4g}"
+    said += " for errors as alike as these" if independent < 1 else ""
     if not passed:
         factor = np.sqrt(value)
         wrong = "the model is wrong, or single samples stick out" if outlying else "or the model is wrong"

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 LEVEL = 0.95  # probability of an interval, unless another is asked for
 
 
+INTERVAL_ENDS = "interval ends"  # how a remark begins that speaks of the interval alone
+
+
 @runtime_checkable
 class Uncertainty(Protocol):
     """Answers `interval(name)` and says what the interval means; `names` are the unknowns, in the order of all matrices."""

@@ -22,6 +22,7 @@ from dynident.statistics.residual_statistics import (
     ResidualStatistics,
     bent_by_input,
     chi_square_limit,
+    draw_in_outliers,
     hidden_error,
     is_white,
     lag_one,
@@ -197,6 +198,11 @@ class SignalFit:
             explained = max(self.earlier_error.share if follows_earlier(self) else 0.0, self.bent_share)
             noise = min(noise, self.rms * float(np.sqrt(max(1 - explained, 0.0))))
         return float(np.sqrt(max(self.rms**2 - noise**2, 0.0)) / s.signal_std)
+
+    @property
+    def far_out(self) -> int:
+        """Samples that a robust judgement draws in: they count as no farther than its limit."""
+        return int(np.sum(np.abs(self.residuals - draw_in_outliers(self.residuals, self.std)) > 0))
 
     @property
     def linear_is_better(self) -> bool:

@@ -74,8 +74,9 @@ def _count(fit: SignalFit) -> str:
 
 def _to_the_noise(fit: SignalFit) -> str:
     if fit.std is not None:
+        drawn = f", with {fit.far_out} samples that stick out drawn in" if fit.robust and fit.far_out else ""
         return (f"Describes the record to the noise: what is left over, {_rms(fit)}, is what the given std {_given(fit)} "
-                f"lets expect (reduced chi-square {fit.chi_square:.2f}).")
+                f"lets expect (reduced chi-square {fit.chi_square:.2f}{drawn}).")
     return (f"Describes the record to the noise: what is left over, {_rms(fit)} or {percent(_of_signal(fit))} of the signal, "
             "is white and is taken for the noise.")
 

@@ -46,6 +46,7 @@ from dynident.verbs.judged_signals import (
     simulated_or_none,
     simulated_outputs,
 )
+from dynident.verbs.ways_out import suspects, with_way_out, with_way_out_of_validation
 
 ROUTES_TELL = 2  # independent routes to one end: a wrong minimum draws fewer
 PLAIN = "Leave them out (NaN), if you know why they do"  # filters take no robust loss
@@ -58,9 +59,10 @@ def judge_estimate(estimate: Estimate) -> Verdict:
         if math.isnan(estimate.cost):
             verdict = judge_proof(estimate)
         elif estimate.filtered is not None:
-            verdict = judge_predictions(estimate)
+            verdict = with_way_out(estimate, judge_predictions(estimate))
         else:
             verdict = with_origin(estimate, pool_signals(estimate, simulated_outputs(estimate)))
+            verdict = with_way_out(estimate, verdict)
     return verdict if estimate.converged else replace(verdict, optimum=False, sentence=(
         f"At the best point found, which is no optimum: {verdict.sentence[0].lower()}{verdict.sentence[1:]}"))
 
@@ -85,12 +87,13 @@ def with_origin(estimate: Estimate, verdict: Verdict) -> Verdict:
         unasked = follows and "unasked_rows" in estimate.statistics  # a model that is right follows noisy inputs like that, too
         what = "the structure of the model, or noise in its inputs, which nobody asked for" if unasked else (
             "the structure of the model")
-        why = f" {_capital('; '.join(said))}: it is {what}." if said else ""
+        why = f" {_capital('; '.join(said))}: it is {', or '.join([what, *suspects(estimate)])}." if said else ""
         return replace(verdict, cause=Cause.STRUCTURE, sentence=verdict.sentence + why)
     if tried and not estimate.believed:
         worse = Grade.ROUGH if verdict.grade is Grade.SMALL_REMAINDER else verdict.grade
         return replace(verdict, grade=worse, sentence=verdict.sentence + (
-            " No second route ended at these values: a wrong minimum, or the structure of the model."))
+            " No second route ended at these values: a wrong minimum, or "
+            f"{', or '.join(['the structure of the model', *suspects(estimate)])}."))
     if not tried:
         return replace(verdict, sentence=verdict.sentence + (
             " Whether another minimum fits better was not tried; automatic() does."))
@@ -239,7 +242,8 @@ def _of_prediction(fit: SignalFit, earlier: ModelErrorTest, test: ModelErrorTest
         numbers = {**rule_numbers(fit), "innovation_log10_p": test.log10_p}
         return replace(verdict, grade=Grade.SMALL_REMAINDER, cause=Cause.STRUCTURE, numbers=numbers, sentence=(
             f"Predicts the record from sample to sample within {percent(share)} of the signal, but the errors follow the input "
-            f"or the motion (F test, p = 1e{min(follows):.0f}): the model misses an effect, for which the filter makes up."))
+            f"or the motion (F test, p = 1e{min(follows):.0f}): the model misses an effect, for which the filter makes up. "
+            "Intervals do not cover that error."))
     said = verdict.sentence.replace("Describes the record", "Predicts the record from sample to sample").replace(
         "Does NOT describe the record", "Does NOT predict the record from sample to sample").replace(ROBUST, PLAIN)
     return replace(verdict, sentence=said)
@@ -335,7 +339,9 @@ def judge_record(estimate: Estimate, experiment: Experiment, validation: Validat
         fitted = [part for part in estimate.verdict.parts if part.subject in (name, *(f"{name} of {it}" for it in labels))]
         parts.append(judge_validation(fit, noise_of_fit(fitted, estimate.noise_std.get(name))))
     verdict = pool_verdicts(parts)
-    return _by_prediction(estimate, validation, verdict) if estimate.criterion == "prediction error" else verdict
+    if estimate.criterion == "prediction error":
+        verdict = _by_prediction(estimate, validation, verdict)
+    return with_way_out_of_validation(verdict, estimate.verdict)
 
 
 def noise_of_fit(parts: Sequence[Verdict], std: float | None) -> NoiseOfFit:

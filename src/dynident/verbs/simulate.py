@@ -112,7 +112,7 @@ def _values(model: Model, values: Mapping[str, float], experiment: Experiment
     given = model.nominal_values
     faults = _name_faults(model, values) + [f"simulate: '{n}' is {value!r}; give a finite number."
                                             for n, value in values.items() if not _is_finite(value)]
-    faults += [f"simulate needs a value for the parameter '{n}'.{did_you_mean(n, values)}"
+    faults += [f"simulate needs a value for the parameter '{n}'. Give it in `values`.{did_you_mean(n, values)}"
                for n in model.parameters if _value_in(values, n, experiment) is None and n not in given]
     faults += [f"{experiment.label}: the model's input '{n}' is not in the record." for n in model.inputs
                if n not in experiment.inputs]

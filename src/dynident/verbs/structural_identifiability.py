@@ -89,7 +89,7 @@ def structural_identifiability(model: EquationModel, values: Mapping[str, float]
 def _check_names(model: EquationModel, values: Mapping[str, float], duration: float, inputs: Mapping[str, float] | float
                  ) -> None:
     missing = [name for name in model.parameters if name not in values]
-    faults = [f"structure needs a value for {', '.join(missing)} to look around."] if missing else []
+    faults = [f"structure needs a value for {', '.join(missing)} to look around. Give a typical one."] if missing else []
     initial = tuple(f"{state}(0)" for state in model.states)
     faults += [f"values: '{name}' is no initial state of the model.{did_you_mean(name, initial)}" for name in values
                if name.endswith("(0)") and name not in initial]

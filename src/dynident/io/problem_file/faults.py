@@ -76,8 +76,16 @@ def _starts_missing(content: dict[str, Any], located: Located) -> list[str]:
     model, parameters = content.get("model"), content.get("parameters")
     if (isinstance(model, dict) and ("fmu" in model or "robot" in model)) or not isinstance(parameters, dict):
         return []
-    return [located.fault(("parameters", name, "start"), "is required, but not given.")
+    return [located.fault(("parameters", name, "start"), "is required, but not given. Add it, as start = 1.0.")
             for name, table in parameters.items() if isinstance(table, dict) and "start" not in table]
+
+
+def _to_add(path: KeyPath) -> str:
+    """How what is missing is written."""
+    key = str(path[-1])
+    if len(path) > 1:
+        return f"Add it, as {key} = ..."
+    return f"Add a table [[{key}]]." if key == "experiment" else f"Add a table [{key}]."
 
 
 def _faults(error: Any, located: Located, table: type[BaseModel]) -> list[str]:
@@ -92,7 +100,7 @@ def _faults(error: Any, located: Located, table: type[BaseModel]) -> list[str]:
     if kind == "extra_forbidden":
         return [located.fault(path, f"this key has no meaning here.{did_you_mean(str(path[-1]), known_keys(path, table))}")]
     if kind == "missing":
-        return [located.fault(path, "is required, but not given.")]
+        return [located.fault(path, f"is required, but not given. {_to_add(path)}")]
     if kind == "too_short":
         return [located.fault(path, "at least one [[experiment]] is needed.")]
     if kind in _KINDS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -155,12 +156,32 @@ def _text_of(file: Path) -> str:
         raise ProblemError(f"{file.name} is not valid TOML: {error}.") from error
 
 
+CORRECTIONS = {  # by words of the parser
+    "Illegal character '\\n'": "Close the quotation mark in that line.",
+    "Cannot overwrite": "The key stands there twice: keep one.",
+    "Cannot declare": "The table stands there twice: keep one.",
+    "Expected '=' after a key": "A problem file holds tables and lines such as key = value; `dynident init` writes one.",
+    "Expected ']'": "Close the bracket in that line.",
+    "Invalid value": "Text stands in quotation marks; numbers, true and false do not."}
+
+
+def _correction(text: str, error: tomllib.TOMLDecodeError) -> str:
+    """What to do about a text that is no TOML."""
+    if "array" in str(error):  # found where the file goes on, lines below
+        told = re.search(r"at line (\d+)", str(error))
+        above = text.splitlines()[:int(told[1]) if told else None]
+        opened = [number for number, line in enumerate(above, 1) if "=" in line and line.count("[") > line.count("]")]
+        if opened:
+            return f"Close the bracket that line {opened[-1]} opens, or set a comma between its values."
+    return next((words for said, words in CORRECTIONS.items() if said in str(error)), "Correct that line.")
+
+
 def _content(text: str, source: str) -> dict[str, Any]:
     """The tables of a text; `source` is what errors call it."""
     try:
         return tomllib.loads(text.replace("\r\n", "\n"))
     except tomllib.TOMLDecodeError as error:
-        raise ProblemError(f"{source} is not valid TOML: {error}.") from error
+        raise ProblemError(f"{source} is not valid TOML: {error}. {_correction(text, error)}") from error
     except RecursionError:
         raise ProblemError(f"{source} is nested deeper than a problem file can be.") from None
 

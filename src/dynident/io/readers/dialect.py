@@ -126,7 +126,8 @@ def sniff(path: Path, names: Collection[str], separator: str | None = None, deci
         separator = separator or said.group(1)
         content.pop(0)
     if not content:
-        raise ProblemError(f"{path.name} is empty." if not text.strip() else f"{path.name} holds only comments.")
+        why = "holds only comments" if text.strip() else "is empty"
+        raise ProblemError(f"{path.name} {why}. Export it again.")
     expected = {name for name in names if not _NUMBER.fullmatch(name)}
     separator, decimal, width = _writing(content, expected, separator, decimal)
     plain = Dialect(encoding, newline, separator, decimal, ("",) * width, ("",) * width, 0)
@@ -250,7 +251,7 @@ def _told(source: str, lines: list[str], plain: Dialect, header: list[str], unit
     """The dialect with its notes, or the reason why the file cannot be read."""
     if not data_line:
         names = ", ".join(header or [line.strip() for _, line in skipped][:1])
-        raise ProblemError(f"{source} has a header ({names}) but no row of numbers.")
+        raise ProblemError(f"{source} has a header ({names}) but no row of numbers. Export it again.")
     notes = []
     above = lines[data_line - 2].strip() if data_line > 1 else ""
     if not header and above.startswith(COMMENT):

@@ -24,7 +24,7 @@ def excel_columns(path: Path, names: Collection[str], sheet: str | int | None = 
     title, rows = _sheet(path, sheet)
     source = f"{path.name}, sheet '{title}'"
     if not any(any(cell != "" for cell in row) for row in rows):
-        raise ProblemError(f"{source} is empty.")
+        raise ProblemError(f"{source} is empty. Export it again.")
     texts = ["\t".join(_text(cell) for cell in row) for row in rows[:HEAD_LINES]]
     layout = layout_of(source, texts, names, "\t", "row")
     body = rows[layout.data_line - 1:]

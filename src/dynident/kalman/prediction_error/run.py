@@ -112,7 +112,7 @@ def noise_candidates(problem: Problem) -> list[dict[str, float | None]]:
 def _output_error_is_enough(problem: Problem, noise: Mapping[str, float | None] | None, first: Estimate) -> str:
     """Why nothing else than output error is asked for; empty where something is."""
     if noise is None and first.converged and explained(first):
-        return (f"the residuals of output error are {explained(first)}, so that nothing asks for noise in the inputs or in the "
+        return (f"the residuals of output error {explained(first)}, so that nothing asks for noise in the inputs or in the "
                 "model")
     if noise is None and not noise_candidates(problem):
         return "there is neither a state nor an input that moves, on which other noise could act"
@@ -201,7 +201,7 @@ def _unstated_place(end: LikelihoodEnd, ends: Sequence[LikelihoodEnd]) -> tuple[
         if size > ATTENUATION:
             return [attenuation_shift(other.search.setup, other.found)], [
                 f"Nobody says whether {', '.join(noisy)} is measured. If the noise is that of its sensor, {name} is off by "
-                f"{size:.2g} standard errors, and the intervals are wide enough for both. State it to narrow them: "
+                f"{_standard_errors(size)}, and the intervals are wide enough for both. State it to narrow them: "
                 f"noise={{\"{noisy[0]}\": Gaussian()}} of the experiment for the sensor, process_noise={{\"{noisy[0]}\": "
                 "Gaussian()} of the problem for what acts behind it."]
     return [], []
@@ -228,16 +228,20 @@ def _as_output_error(method: PredictionError, problem: Problem, first: Estimate,
                    notes=(f"Criterion: output error, because {why}.", *first.notes))
 
 
+def _standard_errors(size: float) -> str:
+    return f"{size:.2g} standard error{'' if f'{size:.2g}' == '1' else 's'}"
+
+
 def explained(estimate: Estimate) -> str:
-    """What the residuals of output error are, where it explains them without other noise: white, or those of rounding."""
+    """How the residuals of output error look, where it explains them without other noise: white, or like rounding."""
     rounded = quantisers_of(estimate.problem, estimate.residuals)
     outputs = estimate.problem.model.outputs
     coloured = [(e, name) for e, record in enumerate(estimate.residuals) for name, series in record.items()
                 if np.any(np.isfinite(series)) and not whiteness(np.asarray(series)).passed]
     if not coloured:
-        return "white"
+        return "show no correlation in time"
     rounding = all((e, outputs.index(name)) in rounded for e, name in coloured)
-    return "no more than what the steps of the sensor make" if rounding else ""
+    return "are no more than what the steps of the sensor make" if rounding else ""
 
 
 # where the noise of an input is

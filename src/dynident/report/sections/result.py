@@ -31,6 +31,7 @@ from dynident.report.result_table import (
 )
 from dynident.report.signal_chart import expected_std
 from dynident.statistics.profile_likelihood import Profile
+from dynident.statistics.residual_statistics import pooled_independent_share
 from dynident.statistics.residual_tests import CONFIDENCE, noise_level
 from dynident.statistics.uncertainty import LEVEL
 
@@ -189,7 +190,9 @@ def _chi_square_aside(estimate: Estimate) -> str:
     dof = estimate.statistics.get("dof", 0.0)
     if not dof > 0:
         return ""
-    low, high = noise_level(estimate.statistics["reduced_chi2"] * dof, dof).threshold
+    alike = [r for own in estimate.residuals for r in own.values()] if estimate.uncertainty.default_kind == "corrected" else []
+    test = noise_level(estimate.statistics["reduced_chi2"] * dof, dof, independent=pooled_independent_share(alike))
+    low, high = test.threshold
     return f"{CONFIDENCE:.0%} band {format_number(low, 3)} to {format_number(high, 3)}".replace("%", " %")
 
 
