@@ -114,3 +114,17 @@ def test_all_faults_are_listed_at_once():
 def test_what_is_no_table_at_all_is_refused(data):
     with pytest.raises(ProblemError, match=r"file\.json is damaged"):
         back(data)
+
+
+@pytest.mark.parametrize("change", [{"numbers": [10**400]}, {"boxes": {"shape": [10**9, 10**9]}}, {"boxes": {"shape": [-1, 0]}},
+                                    {"inner": [{"place": [10**400, 0], "colour": "red", "count": 0}]},
+                                    {"inner": [{"place": [0, 0], "colour": "red", "count": math.inf}]}])
+def test_numbers_that_no_computer_holds_are_faults(change):
+    """JSON knows whole numbers of any size, and a shape of two numbers would take all memory."""
+    written = encode(Outer("a", np.array([1.0])))
+    with pytest.raises(ProblemError, match="is damaged"):
+        decode(Outer, written | change, "r.json")
+
+
+def test_large_whole_numbers_of_an_array_become_floats():
+    assert decode(Outer, encode(Outer("a", np.zeros(1))) | {"numbers": [2**70, 1]}, "r.json").numbers.dtype == float

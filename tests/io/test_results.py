@@ -352,6 +352,34 @@ def test_validations_come_back_with_their_signals(tmp_path):
     assert (tmp_path / "r" / "estimate.json").stat().st_size < 20_000  # signals belong into tables
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a system without named pipes")
+@pytest.mark.parametrize("what", ["pipe", "link in a circle", "long name"])
+def test_what_is_no_file_is_not_waited_for(tmp_path, what):
+    folder = save(made_by_hand(), tmp_path / "r")
+    for name in ("estimate.json", "problem.toml", "trajectories.parquet"):
+        kept = (folder / name).read_bytes()
+        (folder / name).unlink()
+        if what == "pipe":
+            os.mkfifo(folder / name)
+        else:
+            (folder / name).symlink_to(name if "link" in what else f"{'a' * 250}/{'b' * 256}")
+        with pytest.raises(DynidentError):
+            load(folder)
+        (folder / name).unlink()
+        (folder / name).write_bytes(kept)
+    assert load(folder).status == "Found."
+
+
+def test_names_that_no_disk_holds_are_faults(tmp_path):
+    folder = save(made_by_hand(), tmp_path / "r")
+    data = json.loads((folder / "estimate.json").read_text())
+    data["files"] = {"a" * 5000 if name == "trajectories.csv" else name: stated for name, stated in data["files"].items()}
+    data["checksums"]["files"] = checksum(data["files"])
+    (folder / "estimate.json").write_text(json.dumps(data))
+    with pytest.raises(ProblemError, match="is not complete: aaa"):
+        load(folder)
+
+
 def mutated(content: bytes, rng) -> bytes:
     """One byte changed, or some left out, doubled or put in."""
     k, m = rng.integers(0, len(content) + 1, 2)

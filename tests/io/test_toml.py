@@ -1,6 +1,7 @@
 """Problem files: what they hold, what is refused and where, and that a written one says the same."""
 
 import os
+import re
 
 import numpy as np
 import pytest
@@ -460,3 +461,14 @@ def test_a_split_that_means_nothing_is_refused_with_its_line(tmp_path):
     (tmp_path / "runs.toml").write_text(RUNS.replace("SPLIT", "{ gpa = 2 }"))
     with pytest.raises(ProblemError, match=r"runs.toml, line 8: experiment\[0\].split: must be a column, or { gap = seconds }"):
         read_problem(tmp_path / "runs.toml")
+
+
+@pytest.mark.parametrize("name", ["a" * 5000, "a\\u0000b", "circle.csv", "pipe.csv"])
+def test_names_that_no_disk_holds_and_what_is_no_file_are_said(drive, tmp_path, name):
+    (tmp_path / "circle.csv").symlink_to("circle.csv")
+    if name == "pipe.csv":
+        os.mkfifo(tmp_path / name)  # reading it would wait forever
+    fmu = re.sub(r"(?m)^(constants|states).*\n", "", DRIVE).replace("[model]", f'[model]\nfmu = "{name}"')
+    for text in (DRIVE.replace('"slide.csv"', f'"{name}"'), fmu):
+        with pytest.raises(ProblemError, match=r"there is no file|is no name of a file|does not exist"):
+            read_problem(drive(text=text), allow_code=True)

@@ -416,6 +416,44 @@ def test_a_real_fmu_follows_the_sliders_after_the_consent(servo):
         assert y == pytest.approx(gain * (1 - np.exp(-t / 0.5)), abs=1e-3)
 
 
+def test_a_consent_to_an_fmu_allows_no_other_code(servo):
+    """A result in the folder may bring code along that nobody was asked about."""
+    if compiler() is None:
+        pytest.skip("there is no C compiler to make an FMU with")
+    pytest.importorskip("fmpy")
+    lag = di.EquationModel(states={"x": "(gain*u - x)/tau"}, inputs=["u"], outputs={"y": "x"}, name="lag")
+    export_fmu(lag, servo.folder / "lag.fmu", {"gain": 2.0, "tau": 0.5, "x(0)": 0.0})
+    t = np.arange(30) / 10
+    y = 2 * (1 - np.exp(-t / 0.5)) + 0.01 * np.sin(99 * t)
+    record = di.Experiment(t, {"u": np.ones(30)}, {"y": y}, {"y": di.Gaussian(0.01)})
+    (servo.folder / "lag.csv").write_text("t,u,y\n" + "".join(f"{k / 10},1,{k / 30}\n" for k in range(30)))
+    problem = di.Problem(di.FmuModel(servo.folder / "lag.fmu"), [record], [di.Parameter("gain", start=1.5)])
+    saved = di.identify(problem, progress=False).save(servo.folder / "results" / "servo-fit-001")
+    (saved / "problem_as_given.toml").write_text("")
+    text = ('model = { fmu = "lag.fmu" }\n[parameters]\ngain = { start = 2.0 }\n'
+            '[[experiment]]\nfile = "lag.csv"\ntime = "t"\ninputs = ["u"]\noutputs = ["y"]\n')
+    state = servo.call("POST", "/api/text", {"revision": servo.state()["revision"], "text": text})[1]
+    servo.call("POST", "/api/consent", {"sha256": state["code"]["sha256"]})
+    assert servo.call("POST", "/api/result", {"result": "servo-fit-001"})[0] == 200  # the same FMU, wherever it lies
+    evil = servo.folder / "results" / "servo-fit-001" / "evil.py"
+    evil.write_text("import pathlib\npathlib.Path(__file__).with_name('ran').write_text('')\n")
+    asked = (saved / "problem.toml").read_text()
+    (saved / "problem.toml").write_text('model = { python = "evil.py:m" }\n' + asked[asked.index("[[experiment"):])
+    for job in ("profile", "validate", "design"):
+        assert servo.job(job, result="servo-fit-001")["state"] == "failed"
+    assert not evil.with_name("ran").exists()
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, "[]", '{"verdict": "A", "counts": 3, "values": [1], "cost": {}}', "NaN"])
+def test_a_result_of_any_content_is_listed_or_not_and_stops_no_page(servo, content):
+    folder = servo.folder / "results" / "servo-fit-001"
+    folder.mkdir(parents=True)
+    (folder / "problem_as_given.toml").write_text("")
+    (folder / "estimate.json").write_text(content)
+    listed = servo.state()["results"]
+    assert all(one["values"] == {} and one["grade"] == "" and one["cost"] is None for one in listed)
+
+
 def test_files_that_are_listed_are_those_that_have_a_reader():
     assert set(RECORDS) == set(READERS)
 

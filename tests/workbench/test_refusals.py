@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 
 import pytest
 from bench import Page, connected, running
 
+from dynident.workbench.folder import listed_files, within
 from dynident.workbench.security import LARGEST_BODY
 from dynident.workbench.server import FILES, palette, static_file
 
@@ -97,6 +99,17 @@ def test_only_this_machine_is_listened_to(server):
                                   "//etc/passwd", "/index.html", "/worker.py", "/vendor/style.css"])
 def test_only_listed_files_are_served(page, path):
     assert page.send("GET", path)[0] == 404
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a system without named pipes")
+def test_pipes_and_links_in_a_circle_are_not_listed(tmp_path):
+    """Reading a pipe would wait forever."""
+    os.mkfifo(tmp_path / "pipe.yaml")
+    (tmp_path / "circle.csv").symlink_to("circle.csv")
+    (tmp_path / "record.csv").write_text("t,y\n0,1\n")
+    assert listed_files(tmp_path) == ["record.csv"]
+    for name in ("circle.csv", "a\0b", "a" * 5000):
+        assert not os.path.isfile(within(tmp_path, name))
 
 
 @pytest.mark.parametrize("name", ["../outside.csv", "inside/../../outside.csv", "leads-out.csv", "/etc/passwd", "nowhere.csv",

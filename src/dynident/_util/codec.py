@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import json
 import math
+import sys
 import types
 import typing
 from collections.abc import Iterable, Mapping
@@ -23,6 +24,7 @@ from dynident.errors import ProblemError
 from dynident.status import Status
 
 NOT_FINITE = ("nan", "inf", "-inf")
+LARGEST, LARGEST_WHOLE = int(sys.float_info.max), 2**63  # of numbers, and of whole ones in an array
 
 
 def to_json(value: Any) -> str:
@@ -101,7 +103,7 @@ def _decode(kind: Any, data: Any, path: str, faults: list[str], given: Mapping[s
 def _decode_scalar(kind: Any, data: Any, path: str, faults: list[str]) -> Any:
     if kind is float and (_is_number(data) or data in NOT_FINITE):
         return float(data)
-    if kind is int and _is_number(data) and data == int(data):
+    if kind is int and _is_number(data) and float(data).is_integer():
         return int(data)
     if kind in (str, bool) and isinstance(data, kind):
         return data
@@ -151,7 +153,7 @@ def _decode_array(data: Any, path: str, faults: list[str]) -> np.ndarray:
         if isinstance(data, dict) and list(data) == ["texts"]:
             return np.array(data["texts"], dtype=str)
         if isinstance(data, dict) and list(data) == ["shape"]:
-            return np.zeros(tuple(int(size) for size in data["shape"]))
+            return _empty(tuple(int(size) for size in data["shape"]))
         return np.array(_numbers(data)) if data else np.zeros(0)
 
     if not isinstance(data, list | dict):
@@ -161,12 +163,18 @@ def _decode_array(data: Any, path: str, faults: list[str]) -> np.ndarray:
     return np.zeros(0) if array is None else array
 
 
+def _empty(shape: tuple[int, ...]) -> np.ndarray:
+    if 0 not in shape or min(shape) < 0:  # one with elements is written as a list, and must not be made of a few letters
+        raise ValueError(f"the shape {shape} is not that of an array without elements")
+    return np.zeros(shape)
+
+
 def _numbers(data: Any) -> Any:
     """Nested lists of numbers; texts that stand for one become it, others are refused."""
     if isinstance(data, list):
         return [_numbers(each) for each in data]
     if _is_number(data) or isinstance(data, bool):
-        return data
+        return data if abs(data) < LARGEST_WHOLE else float(data)  # NumPy has no larger whole numbers
     if data in NOT_FINITE:
         return float(data)
     raise ValueError(f"{_short(data)} is not a number")
@@ -200,7 +208,8 @@ def _made(make: Any, path: str, faults: list[str]) -> Any:
 
 
 def _is_number(data: Any) -> bool:
-    return isinstance(data, int | float) and not isinstance(data, bool)
+    """Whether it is one that a float can hold."""
+    return isinstance(data, float) or (isinstance(data, int) and not isinstance(data, bool) and abs(data) <= LARGEST)
 
 
 def _below(path: str, key: str) -> str:

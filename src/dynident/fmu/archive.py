@@ -11,6 +11,7 @@ import atexit
 import functools
 import hashlib
 import lzma
+import os
 import platform
 import re
 import shutil
@@ -43,11 +44,11 @@ _locks: dict[Path, IO[bytes]] = {}  # the locks of this process's own folders
 
 def existing_fmu(path: str | Path) -> Path:
     file = Path(path).expanduser()
-    if not file.exists():
-        near = sorted(p.name for p in file.parent.glob("*.fmu")) if file.parent.is_dir() else []
-        raise ProblemError(f"{file} does not exist.{f' There are: {chr(44).join(near)}.' if near else ''}")
-    if file.is_dir():
+    if os.path.isdir(file):
         raise ProblemError(f"{file} is a folder, not an FMU; give the .fmu file.")
+    if not os.path.isfile(file):
+        near = sorted(p.name for p in file.parent.glob("*.fmu")) if os.path.isdir(file.parent) else []
+        raise ProblemError(f"{file} does not exist.{f' There are: {chr(44).join(near)}.' if near else ''}")
     try:
         file.open("rb").close()
     except OSError as error:

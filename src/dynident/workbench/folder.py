@@ -24,6 +24,8 @@ def listed_files(folder: Path) -> list[str]:
             if name[0] == "." or Path(name.lower().removesuffix(".gz")).suffix not in (*PROBLEMS, *RECORDS):
                 continue
             path = Path(place, name)
+            if not os.path.isfile(path):  # a pipe would never answer, a link may lead round in a circle
+                continue
             if path.suffix in PROBLEMS[1:] and not is_petab(path):
                 continue
             if path.resolve().is_relative_to(folder):
@@ -44,5 +46,8 @@ def is_petab(path: Path) -> bool:
 
 def within(folder: Path, name: str) -> Path:
     """The path of a name below the folder; the folder itself where the name leads out of it."""
-    path = (folder / name).resolve()
+    try:
+        path = (folder / name).resolve()
+    except (OSError, ValueError, RuntimeError):  # links that lead round in a circle, letters that no name can have
+        return folder
     return path if path.is_relative_to(folder.resolve()) else folder

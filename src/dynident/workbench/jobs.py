@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time as clock
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,9 +41,10 @@ MOST_POINTS = 2000  # of a planned signal that is drawn; more are taken at even 
 BETWEEN_TOLD = 0.05  # s; the page is told at most so often where the search is
 Answer = tuple[dict[str, Any], bytes]
 Tell = Callable[[dict[str, Any]], object]
+Trust = bool | Sequence[str]  # which code may be run: all, none, or that of these SHA-256 sums
 
 
-def fit(text: str, file: str, folder: str, allow_outside: bool, allow_code: bool, tell: Tell) -> Answer:
+def fit(text: str, file: str, folder: str, allow_outside: bool, allow_code: Trust, tell: Tell) -> Answer:
     """Fit and keep the result in the folder, by the same function as `dynident fit`."""
     from dynident.io.results.fit_folder import fit_to_folder
 
@@ -53,7 +54,7 @@ def fit(text: str, file: str, folder: str, allow_outside: bool, allow_code: bool
     return {"details": details(estimate, interrupted)}, b""
 
 
-def check_problem(text: str, file: str, allow_outside: bool, allow_code: bool, tell: Tell) -> Answer:
+def check_problem(text: str, file: str, allow_outside: bool, allow_code: Trust, tell: Tell) -> Answer:
     """What `dynident check` finds, a finding at a time."""
     from dynident.design.design_input import check_table
     from dynident.methods.presets import plain_method
@@ -68,7 +69,7 @@ def check_problem(text: str, file: str, allow_outside: bool, allow_code: bool, t
     return {"check": {"ok": found.ok, "findings": findings, "says": str(found).splitlines()[0]}}, b""
 
 
-def compare_methods(text: str, file: str, methods: list[str], allow_outside: bool, allow_code: bool, tell: Tell) -> Answer:
+def compare_methods(text: str, file: str, methods: list[str], allow_outside: bool, allow_code: Trust, tell: Tell) -> Answer:
     """The table that `dynident compare` prints."""
     from dynident.verbs.compare import compare
 
@@ -78,7 +79,7 @@ def compare_methods(text: str, file: str, methods: list[str], allow_outside: boo
     return {"comparison": str(found)}, b""
 
 
-def validate_result(text: str, file: str, folder: str, allow_outside: bool, allow_code: bool, tell: Tell) -> Answer:
+def validate_result(text: str, file: str, folder: str, allow_outside: bool, allow_code: Trust, tell: Tell) -> Answer:
     """A saved result on the [[validation]] records that the problem has now; added to the result and its report."""
     from dynident.io.results.fit_folder import validated
     from dynident.io.results.result_folder import AS_GIVEN, load, reserved, write
@@ -94,7 +95,7 @@ def validate_result(text: str, file: str, folder: str, allow_outside: bool, allo
     return {"details": details(estimate)}, b""
 
 
-def profile_result(folder: str, names: list[str], allow_code: bool, tell: Tell) -> Answer:
+def profile_result(folder: str, names: list[str], allow_code: Trust, tell: Tell) -> Answer:
     """Profile likelihoods of a saved result."""
     from dynident.io.results.result_folder import load
     from dynident.verbs.profile import profile
@@ -102,7 +103,7 @@ def profile_result(folder: str, names: list[str], allow_code: bool, tell: Tell) 
     return {"profile": profile_details(profile(load(folder, allow_code=allow_code), names or None))}, b""
 
 
-def design_next(text: str, file: str, folder: str, out: str, allow_outside: bool, allow_code: bool, tell: Tell) -> Answer:
+def design_next(text: str, file: str, folder: str, out: str, allow_outside: bool, allow_code: Trust, tell: Tell) -> Answer:
     """The input to run next, from a saved result or, without one, from the start values; written as CSV."""
     from dynident.design.design_input import plan_from_table
     from dynident.design.optimize import progress_line
@@ -121,7 +122,7 @@ def design_next(text: str, file: str, folder: str, out: str, allow_outside: bool
     return {"plan": plan_details(plan) | {"files": [one.name for one in paths], "from_result": bool(folder)}}, b""
 
 
-def result(folder: str, allow_code: bool, tell: Tell) -> Answer:
+def result(folder: str, allow_code: Trust, tell: Tell) -> Answer:
     """A saved result, as the page shows it."""
     from dynident.io.results.result_folder import load
 
@@ -143,7 +144,7 @@ class Iterations:
                        "step": iteration.step, "values": list(iteration.values), "stage": iteration.stage})
 
 
-def _said(text: str, file: str, allow_outside: bool, allow_code: bool) -> ProblemFile:
+def _said(text: str, file: str, allow_outside: bool, allow_code: Trust) -> ProblemFile:
     return problem_from_text(text, Path(file), allow_outside, allow_code)
 
 

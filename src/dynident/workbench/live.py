@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time as clock
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,7 @@ class Live:
         self.stiff = False  # even steps did not do, and those of radau5 did
         self.simulator: Simulator | None = None
 
-    def load(self, text: str, file: str, allow_outside: bool, allow_code: bool, tell: Tell) -> Answer:
+    def load(self, text: str, file: str, allow_outside: bool, allow_code: bool | Sequence[str], tell: Tell) -> Answer:
         """Read a problem, however faulty, and say what is in it."""
         self.text = ProblemText(text, Path(file), allow_outside, allow_code, self.cache.read)
         self.opened, self.curves, self.stiff = self.text.opened(), {}, False

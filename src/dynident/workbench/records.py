@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -70,7 +70,7 @@ class ProblemText:
     text: str
     file: Path
     allow_outside: bool
-    allow_code: bool
+    allow_code: bool | Sequence[str]
     read: Callable[..., list[Experiment]]
 
     def opened(self) -> ReadableProblem:

@@ -25,14 +25,23 @@ def listed(problem: Path, text: str) -> list[dict[str, Any]]:
         try:
             said = json.loads((folder / "estimate.json").read_text(encoding="utf-8"))
             given = (folder / "problem_as_given.toml").read_text(encoding="utf-8")
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             continue  # being written, or damaged: the one who asks for it is told why
-        verdict = said.get("verdict") or {}
+        verdict, counts, values = (_table(_table(said).get(key)) for key in ("verdict", "counts", "values"))
         found.append({"id": folder.name, "label": f"fit {number}", "fresh": _asked(given) == asked,
-                      "converged": bool(said.get("converged")),
-                      "interrupted": bool((said.get("counts") or {}).get("interrupted")), "cost": said.get("cost"),
-                      "grade": verdict.get("grade", ""), "values": said.get("values") or {}})
+                      "converged": _table(said).get("converged") is True, "interrupted": bool(counts.get("interrupted")),
+                      "cost": _number(_table(said).get("cost")), "grade": str(verdict.get("grade", "")),
+                      "values": {name: value for name, value in values.items() if _number(value) is not None}})
     return found
+
+
+def _table(said: Any) -> dict[str, Any]:
+    """What was said, where it is a table: anybody may have written the file."""
+    return said if isinstance(said, dict) else {}
+
+
+def _number(said: Any) -> float | None:
+    return said if isinstance(said, int | float) and not isinstance(said, bool) else None
 
 
 def _asked(text: str) -> dict[str, Any] | None:

@@ -49,7 +49,7 @@ class Runner:
         """The details of a listed result; loaded from its folder where they are not at hand."""
         if result not in self.details:
             folder = self.folder(result)
-            request = {"call": "result", "folder": str(folder), "allow_code": self.session.may_run_code()}
+            request = {"call": "result", "folder": str(folder), "allow_code": self.session.allowed_code()}
             head, _ = self.session.ask(request, LOAD_SECONDS)
             self.details[result] = head["details"]
         return self.details[result]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 import tomllib
 from collections import deque
@@ -198,7 +199,7 @@ class Session:
         if self.allow_code or not isinstance(named, str) or self.opened.file is None:
             return None
         path = within(self.opened.file.parent, named)
-        if not path.is_file():
+        if not os.path.isfile(path):
             return None
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         asked = {"kind": "fmu", "file": named, "bytes": path.stat().st_size, "sha256": digest}
@@ -214,18 +215,17 @@ class Session:
             self.described = -1
         self.events.tell("changed", revision=self.opened.revision)
 
-    def may_run_code(self) -> bool:
-        """By the command line; or a consent for the very FMU that is named."""
-        model = _tables(self.opened.text).get("model")
-        names_fmu = isinstance(model, dict) and isinstance(model.get("fmu"), str)
-        return self.allow_code or (names_fmu and bool(self.consents) and self.code() is None)
+    def allowed_code(self) -> bool | list[str]:
+        """All, by the command line; or the very FMUs that were consented to, wherever they lie, and nothing else: a result in
+        the folder may bring other code along."""
+        return self.allow_code or sorted(self.consents)
 
     def problem(self) -> dict[str, Any]:
         """The text and its rights, as every job takes it."""
         if self.opened.file is None:
             raise Refused(409, "Nothing is open yet.")
         return {"text": self.opened.text, "file": str(self.opened.file), "allow_outside": self.allow_outside,
-                "allow_code": self.may_run_code()}
+                "allow_code": self.allowed_code()}
 
     def load(self) -> dict[str, Any]:
         """The description of the present text; the live worker holds it afterwards."""
@@ -308,7 +308,7 @@ def problem_of_record(text: str, fleet: Path, record: str) -> str:
     table = content.get("record")
     if "fleet" not in content or not isinstance(table, dict):
         raise Refused(422, f"{fleet.name} is no fleet file; open it without naming a record.")
-    if not record or not within(fleet.parent, record).is_file():
+    if not record or not os.path.isfile(within(fleet.parent, record)):
         raise Refused(422, f"{fleet.name} is a fleet file, of which one record is opened at a time: "
                            f"dynident open {fleet.name} --record FILE.")
     edits: list[dict[str, Any]] = [

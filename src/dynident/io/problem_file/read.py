@@ -12,6 +12,7 @@ from typing import Any
 
 from dynident._util.atomic import atomic_write
 from dynident.errors import NotSupported, ProblemError, did_you_mean
+from dynident.fmu.archive import digest_of
 from dynident.fmu.model import FmuModel
 from dynident.io.problem_file.faults import Located, key_in, place_of, validate_table
 from dynident.io.problem_file.schema import (
@@ -79,7 +80,7 @@ class ProblemFile:
     design: dict[str, Any] = field(default_factory=dict)  # the [design] table: what to plan next
 
 
-def read_problem(path: str | Path, *, allow_outside: bool = False, allow_code: bool = False) -> ProblemFile:
+def read_problem(path: str | Path, *, allow_outside: bool = False, allow_code: bool | Sequence[str] = False) -> ProblemFile:
     """Read a problem file (TOML) and the data that it names.
 
     See the manual, reference/problem_file.
@@ -90,8 +91,9 @@ def read_problem(path: str | Path, *, allow_outside: bool = False, allow_code: b
         The file.
     allow_outside : bool, default False
         Whether data may lie outside of the folder of the file.
-    allow_code : bool, default False
-        Whether code that the file brings along may be run: the native code of an FMU, or a model in a Python file.
+    allow_code : bool or sequence of str, default False
+        Whether code that the file brings along may be run: the native code of an FMU, or a model in a Python file. Or the
+        SHA-256 checksums (hexadecimal) of those files that may.
 
     Returns
     -------
@@ -120,7 +122,7 @@ def read_problem(path: str | Path, *, allow_outside: bool = False, allow_code: b
     return problem_from_text(_text_of(file), file, allow_outside, allow_code)
 
 
-def problem_from_text(text: str, file: Path, allow_outside: bool = False, allow_code: bool = False,
+def problem_from_text(text: str, file: Path, allow_outside: bool = False, allow_code: bool | Sequence[str] = False,
                       read_records: Callable[..., list[Experiment]] = records_of) -> ProblemFile:
     """The problem in a text that stands, or will stand, in this file; all faults at once. `read_records` reads a file."""
     located = Located(file.name, text)
@@ -265,12 +267,12 @@ def _made(method: Any) -> Any:
 class Reader:
     """Builds the model and the experiments, gathering what goes wrong on the way."""
 
-    def __init__(self, file: Path, located: Located, allow_outside: bool, allow_code: bool,
+    def __init__(self, file: Path, located: Located, allow_outside: bool, allow_code: bool | Sequence[str],
                  read_records: Callable[..., list[Experiment]] = records_of):
         self.folder = file.resolve().parent
         self.located = located
         self.allow_outside = allow_outside
-        self.allow_code = allow_code
+        self.allow_code = bool(allow_code) if isinstance(allow_code, bool | int) else frozenset(allow_code)
         self.read_records = read_records
         self.faults: list[str] = []
 
@@ -312,7 +314,8 @@ class Reader:
 
     def _trusted(self, what: str, file: Path) -> None:
         """Refuse code that nobody has allowed; what would run, and where it comes from, is said."""
-        if not self.allow_code:
+        known = isinstance(self.allow_code, frozenset) and digest_of(file) in self.allow_code
+        if self.allow_code is not True and not known:
             raise ProblemError(f"this would run {what} on this machine ({file}, {file.stat().st_size:,} bytes), with all the "
                                "rights that you have. If you trust whoever made it, allow it with allow_code=True "
                                "(--allow-code).")
@@ -320,7 +323,7 @@ class Reader:
     def _simulator_model(self, table: ModelTable, run: SimulatorTable) -> Model:
         """With its code where that may be run; else it can be looked at, but not simulated."""
         def found(named: str) -> Any:
-            return self._from_python(named) if self.allow_code else UnavailableFunction(named, run.code)
+            return self._from_python(named) if self.allow_code is True else UnavailableFunction(named, run.code)
 
         return SimulatorModel(
             found(run.simulate), table.parameters or (), list(table.outputs or {}),
@@ -365,7 +368,10 @@ class Reader:
     def inside(self, name: str) -> Path:
         """The file, if it lies in the problem's folder after links are followed."""
         absolute = PurePosixPath(name).is_absolute() or PureWindowsPath(name).drive or name.startswith("\\")
-        leaves = absolute or not (self.folder / name).resolve().is_relative_to(self.folder)
+        try:
+            leaves = absolute or not (self.folder / name).resolve().is_relative_to(self.folder)
+        except (OSError, ValueError, RuntimeError) as error:  # links that lead round in a circle, letters that no name can have
+            raise ProblemError(f"{name!r} is no name of a file: {error}.") from error
         if leaves and not self.allow_outside:
             raise ProblemError(f"'{name}' leaves the folder of the problem. Move it beside the problem file, or allow "
                                "it with allow_outside=True (--allow-outside).")

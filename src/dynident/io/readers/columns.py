@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,10 +26,10 @@ TIME = "time"
 
 def existing_file(path: str | Path) -> Path:
     path = Path(path)
-    if path.is_dir():
-        raise ProblemError(f"'{path}' is a folder; name a file in it.")
-    if not path.is_file():
-        beside = [other.name for other in path.parent.glob("*") if other.is_file()] if path.parent.is_dir() else []
+    if not os.path.isfile(path):  # which takes names that no disk can hold, too
+        if os.path.isdir(path):
+            raise ProblemError(f"'{path}' is a folder; name a file in it.")
+        beside = [other.name for other in path.parent.glob("*") if other.is_file()] if os.path.isdir(path.parent) else []
         close = difflib.get_close_matches(path.name, beside, n=1)
         hint = f" Did you mean '{close[0]}'?" if close else " Check the path."
         raise ProblemError(f"there is no file '{path}'.{hint}")

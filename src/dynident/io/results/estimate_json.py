@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -127,6 +128,8 @@ def to_text(estimate: Estimate, files: Mapping[str, str], written_problem_hash: 
 def read_saved(path: Path) -> SavedEstimate:
     """What the file says, checked."""
     try:
+        if os.path.lexists(path) and not os.path.isfile(path):
+            raise ProblemError(f"{path} is no file that can be read: it is a folder, a pipe or a broken link. {WAY_OUT}")
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ProblemError(f"{path.parent} holds no result: there is no {path.name} in it. "

@@ -9,6 +9,7 @@ replace those of an older result together, or not at all.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -136,7 +137,7 @@ def _files_of(folder: Path) -> tuple[str, ...]:
     return tuple(name for name in listed if Path(name).name == name)  # a list that points elsewhere is not followed
 
 
-def load(folder: str | Path, *, allow_code: bool = False) -> Estimate:
+def load(folder: str | Path, *, allow_code: bool | Sequence[str] = False) -> Estimate:
     """The estimate as `estimate.save` wrote it; nothing is simulated.
 
     See the manual, reference/results.
@@ -145,8 +146,9 @@ def load(folder: str | Path, *, allow_code: bool = False) -> Estimate:
     ----------
     folder : str or Path
         Of one result.
-    allow_code : bool, default False
-        Whether the model may be code that lies in the folder, an FMU say; a result that somebody sent is data otherwise.
+    allow_code : bool or sequence of str, default False
+        Whether the model may be code that lies in the folder, an FMU say; a result that somebody sent is data otherwise. Or
+        the SHA-256 checksums (hexadecimal) of the files that may.
 
     Returns
     -------
@@ -202,7 +204,7 @@ def load(folder: str | Path, *, allow_code: bool = False) -> Estimate:
 def _check_files(folder: Path, saved: SavedEstimate) -> None:
     """All files of the result are there and hold what was written; problem and records may be edited, which is noted."""
     outside = [name for name in saved.files if Path(name).name != name]
-    missing = [name for name in saved.files if name not in outside and not (folder / name).is_file()]
+    missing = [name for name in saved.files if name not in outside and not os.path.isfile(folder / name)]
     if outside or missing:
         name = ", ".join(missing or outside)
         raise ProblemError(f"the result in {folder} is not complete: {name} {'is' if len(missing or outside) == 1 else 'are'} "
