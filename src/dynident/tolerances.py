@@ -104,6 +104,9 @@ RANK_MARGIN = 10.0  # times the tolerance, as a bound on the smallest singular v
 # singular values are computed; what is nearer is left to them
 SINGULAR_VALUE_ROUNDING = 1e-12  # the same for a step: below it a direction is null to rounding on every processor, and rests;
 # ten times below what an unstable model may still show, a hundred times above what rounding leaves of equal columns
+GROWN_ROW = 1e3  # times the median row of the sensitivities; larger ones have grown along a record whose model is unstable
+SINGULAR_VALUE_EQUAL_ROWS = 1e-6  # relative, where grown rows are divided down: a hundred times the error of an integrator with
+# error control, so that what the step's error leaves of a null direction is not taken for a determined one
 SINGULAR_VALUE_CHOSEN = 1e-15  # the same for columns that were chosen to be independent: the choice was the decision
 IDLE_COLUMN = 1e-12  # of the longest column of a robot's regressor; a shorter one is rounding, and acts on nothing
 IDLE_JOINT = 1e-9  # of the fastest joint's velocity; a joint that moves less stands, and its bandwidth is nobody's

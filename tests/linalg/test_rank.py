@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dynident.linalg.block_rows import BlockRows
 from dynident.linalg.rank import (
     column_lengths,
     independent_columns,
     pseudo_inverse,
     pseudo_inverse_of_independent,
+    tolerance_for_growing_rows,
     truncated_svd,
 )
 from dynident.tolerances import SINGULAR_VALUE
@@ -55,3 +57,29 @@ def test_a_pseudo_inverse_is_zero_along_what_nothing_determines():
     matrix = deficient(np.random.default_rng(4))
     lengths = column_lengths(matrix)
     assert np.linalg.matrix_rank(pseudo_inverse(matrix) * lengths[:, None], tol=SINGULAR_VALUE) == 4
+
+
+def grown(rng, tied):
+    """Sensitivities of an unstable record, columns of length one: from row to row all columns turn into one direction."""
+    rows = [rng.standard_normal(3) + np.exp(0.2 * k) * np.array([1.0, 1.0, -1.0]) for k in range(100)]
+    matrix = np.array(rows)[:, [0, 1, 2, 2] if tied else [0, 1, 2]] * np.array([1.0, 1e3, 1e-3, 5.0])[:4 if tied else 3]
+    return matrix / column_lengths(matrix)
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_rows_that_grow_do_not_hide_what_the_first_rows_determine(tied):
+    """By the singular values alone only one of three directions counts; of two equal columns one stays null."""
+    unit = grown(np.random.default_rng(5), tied)
+    assert truncated_svd(unit).rank == 1
+    lower = tolerance_for_growing_rows(BlockRows.of(unit), range(unit.shape[1]), SINGULAR_VALUE)
+    assert truncated_svd(unit, lower).rank == 3
+
+
+def test_a_tolerance_stays_where_rows_do_not_grow_or_grown_rows_hide_nothing():
+    matrix = deficient(np.random.default_rng(6))
+    unit = matrix / column_lengths(matrix)
+    assert tolerance_for_growing_rows(BlockRows.of(unit), range(6), SINGULAR_VALUE) == SINGULAR_VALUE
+    steep = unit * np.exp(0.4 * np.arange(40))[:, None]
+    steep /= column_lengths(steep)
+    lower = tolerance_for_growing_rows(BlockRows.of(steep), range(6), SINGULAR_VALUE)
+    assert truncated_svd(steep, lower).rank == 4

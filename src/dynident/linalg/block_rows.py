@@ -52,6 +52,10 @@ class BlockRows:
         """Each column (columns,) times its factor."""
         return BlockRows(self.shape, tuple(RowBlock(b.rows, b.columns, b.entries * factors[b.columns]) for b in self.blocks))
 
+    def with_rows(self, factors: np.ndarray) -> BlockRows:
+        """Each row (rows,) times its factor."""
+        return BlockRows(self.shape, tuple(RowBlock(b.rows, b.columns, b.entries * factors[b.rows, None]) for b in self.blocks))
+
     def followed_by(self, matrix: np.ndarray) -> BlockRows:
         """With more rows at the end, each a block of its own."""
         first = self.shape[0]

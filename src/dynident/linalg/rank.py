@@ -12,12 +12,20 @@ may be negative.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from dynident.tolerances import NO_EFFECT, SINGULAR_VALUE, SINGULAR_VALUE_CHOSEN
+from dynident.linalg.block_rows import BlockRows
+from dynident.tolerances import (
+    GROWN_ROW,
+    NO_EFFECT,
+    SINGULAR_VALUE,
+    SINGULAR_VALUE_CHOSEN,
+    SINGULAR_VALUE_EQUAL_ROWS,
+    SINGULAR_VALUE_ROUNDING,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +71,43 @@ def truncated_svd(unit: np.ndarray, tolerance: float = SINGULAR_VALUE, null_spac
     left, s, right = np.linalg.svd(unit, full_matrices=null_space)
     s = np.concatenate([s, np.zeros(len(right) - s.size)])  # fewer rows than columns
     return TruncatedSVD(left, s, right, int(np.sum(s > tolerance * max(float(np.max(s, initial=0.0)), 1.0))))
+
+
+def tolerance_for_growing_rows(unit: BlockRows, columns: Sequence[int], tolerance: float) -> float:
+    """The tolerance, or a smaller one where rows that have grown along an unstable record drown what the others determine.
+
+    Along a chaotic trajectory all sensitivities grow, and grow alike: the last rows make the columns nearly parallel, and the
+    directions that the first rows determine well have singular values of 1e-9 of the largest. Rows that are divided by a number
+    larger than one hold less information than they did; a direction that is determined by them is determined by all.
+    """
+    sizes = np.sqrt(unit.row_squares)
+    usual = float(np.median(sizes[sizes > 0])) if np.any(sizes > 0) else np.inf
+    if not np.max(sizes, initial=0.0) > GROWN_ROW * usual:
+        return tolerance
+    s = truncated_svd(_triangle(unit, columns), tolerance).singular_values
+    rank = int(np.sum(s > tolerance * max(float(s[0]), 1.0))) if s.size else 0
+    if rank == s.size:
+        return tolerance
+    equal = _triangle(unit.with_rows(usual / np.maximum(sizes, usual)), columns)
+    seen = truncated_svd(equal / column_lengths(equal), max(tolerance, SINGULAR_VALUE_EQUAL_ROWS)).rank
+    if seen <= rank or s[seen - 1] <= SINGULAR_VALUE_ROUNDING * s[0]:
+        return tolerance
+    below = max(SINGULAR_VALUE_ROUNDING * s[0], float(s[seen]) if seen < s.size else 0.0)
+    return float(np.sqrt(s[seen - 1] * below) / max(float(s[0]), 1.0))
+
+
+def _triangle(matrix: BlockRows, columns: Sequence[int]) -> np.ndarray:
+    """(k, columns) with the same singular values, from as many rows at a time as there are columns."""
+    factor = np.zeros((0, len(columns)))
+    place = np.full(matrix.shape[1], -1)
+    place[list(columns)] = np.arange(len(columns))
+    for block in matrix.blocks:
+        kept = np.flatnonzero(place[block.columns] >= 0)
+        own = np.linalg.qr(block.entries[:, kept], mode="r")
+        rows = np.zeros((len(own), len(columns)))
+        rows[:, place[block.columns[kept]]] = own
+        factor = np.linalg.qr(np.vstack([factor, rows]), mode="r")
+    return factor
 
 
 def independent_columns(unit: np.ndarray, order: Iterable[int], tolerance: float = SINGULAR_VALUE) -> list[int]:

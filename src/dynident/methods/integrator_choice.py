@@ -62,7 +62,7 @@ def choose_integrator(method: Any, problem: Problem, noise_std: Mapping[str, flo
     implicit = replace(method, integrator=method.stiff_integrator)
     if not why or not _follows(implicit.transcribe_by_shooting(problem, 1, noise_std), begin):
         return IntegratorChoice(usual, substeps)
-    note = f"The model is stiff at the start ({why}): integrated by {implicit.integrator}."
+    note = f"{why.format(place='start')}: integrated by {implicit.integrator}."
     return IntegratorChoice(implicit, None, " ".join([note, *_too_steep(implicit, problem, noise_std, begin)]))
 
 
@@ -74,7 +74,7 @@ def choose_again(chosen: IntegratorChoice, problem: Problem, noise_std: Mapping[
     if not why:
         return None
     implicit = replace(chosen.method, integrator=chosen.method.stiff_integrator)
-    note = f"The model is stiff at the solution ({why}): fitted again by {implicit.integrator}."
+    note = f"{why.format(place='solution')}: fitted again by {implicit.integrator}."
     return IntegratorChoice(implicit, None, note)
 
 
@@ -92,13 +92,24 @@ def measured_start_advice(problem: Problem) -> list[str]:
 
 
 def stiffness(make: Callable[[int], Shooting], substeps: int, error: float, point: Variables) -> str:
-    """Why a problem is stiff, in a few words, given the sub-steps that the usual scheme needs; empty: it is not."""
+    """Why the usual scheme is left, at a {place}, given the sub-steps that it needs; empty: it is good enough.
+
+    Steps far within its stability that are not accurate all the same are no matter of stiffness: what they err by grows along
+    the record, or the model jumps.
+    """
     if error <= 1 and substeps <= FEW_SUBSTEPS:
         return ""
-    if not error <= 1:
-        return f"{make(substeps).integrator.name} is not accurate with {substeps} steps per sample"
-    product = stiff_product(finite := make(substeps), point)
-    return f"spectral radius times step of {finite.integrator.name} {product:.2g}" if product > STIFF_STEP else ""
+    name, inaccurate = (finite := make(substeps)).integrator.name, not error <= 1
+    try:
+        product = stiff_product(finite, point)
+    except SimulationDiverged:
+        product = np.inf
+    if inaccurate:
+        if product > STIFF_STEP or not np.isfinite(error):
+            return f"The model is stiff at the {{place}} ({name} is not accurate with {substeps} steps per sample)"
+        return f"{substeps} steps of {name} between two samples are not accurate at the {{place}}"
+    return f"The model is stiff at the {{place}} (spectral radius times step of {name} {product:.2g})" if (
+        product > STIFF_STEP) else ""
 
 
 def stiff_product(finite: Shooting, point: Variables) -> float:

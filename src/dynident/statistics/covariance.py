@@ -17,6 +17,7 @@ from dynident.errors import ProblemError
 from dynident.linalg.block_qr import by_blocks
 from dynident.linalg.block_rows import BlockRows
 from dynident.linalg.finite_problem import ResidualJacobian
+from dynident.linalg.rank import tolerance_for_growing_rows
 from dynident.problem.problem import Problem
 from dynident.statistics.active_bounds import (
     NOTICED,
@@ -378,7 +379,8 @@ def _undetermined(problem: Problem, values: np.ndarray, free: list[int], scales:
                   smallest: float) -> tuple[tuple[str, ...], tuple[str, ...], np.ndarray]:
     """Names that take part in a direction which the data do not see, what of them is determined, and the directions."""
     compact = sensitivity.triangle[:, free] * sensitivity.lengths[free]
-    known = identifiability([problem.names[i] for i in free], values[free], scales[free], compact, smallest)
+    known = identifiability([problem.names[i] for i in free], values[free], scales[free], compact,
+                            tolerance_for_growing_rows(sensitivity.unit, free, smallest))
     return known.unidentifiable, known.combinations, among_all(known.null_space, free, len(values))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from dynident.linalg.block_qr import BlockQR, SandwichBlocks, ScoreCovariance, TriangleInverse, block_qr
 from dynident.linalg.block_rows import BlockRows
 from dynident.linalg.finite_problem import ResidualIndex, ResidualJacobian
-from dynident.linalg.rank import truncated_svd, without_effect
+from dynident.linalg.rank import tolerance_for_growing_rows, truncated_svd, without_effect
 from dynident.problem.problem import Problem, given_std
 from dynident.statistics.autocorrelation import ColouredNoise
 from dynident.statistics.distributions import chi_square_quantile
@@ -28,6 +28,7 @@ class JacobianQR:
 
     factors: BlockQR
     lengths: np.ndarray  # (unknowns,)
+    unit: BlockRows  # the Jacobian with columns of length one
 
     @classmethod
     def of(cls, jacobian: BlockRows, scales: np.ndarray, experiment: np.ndarray, values: np.ndarray | None = None
@@ -35,7 +36,8 @@ class JacobianQR:
         """`experiment` (rows,) says to which one each row belongs, -1 for none; `values` as in `without_effect`."""
         lengths = jacobian.column_lengths
         factors = np.where(without_effect(jacobian.column_peaks, lengths, scales, values), 0.0, 1 / lengths)
-        return cls(block_qr(jacobian.with_columns(factors), experiment), lengths)
+        unit = jacobian.with_columns(factors)
+        return cls(block_qr(unit, experiment), lengths, unit)
 
     @property
     def unknowns(self) -> int:
@@ -122,6 +124,7 @@ def estimator_gain(sensitivity: JacobianQR, columns: Sequence[int], smallest: fl
     columns = list(columns)
     if len(columns) == sensitivity.unknowns and (inverse := sensitivity.factors.inverse(smallest)) is not None:
         return FullRankGain(inverse, sensitivity.lengths)
+    smallest = tolerance_for_growing_rows(sensitivity.unit, columns, smallest)
     svd = truncated_svd(sensitivity.triangle[:, columns], smallest)
     gain = np.zeros((sensitivity.unknowns, len(svd.left)))
     gain[columns] = svd.pseudo_inverse() / sensitivity.lengths[columns, None]

@@ -113,7 +113,7 @@ def _groups(names: tuple[str, ...], unit: np.ndarray, s: np.ndarray, right: np.n
         if value * COLLINEAR < s[0]:
             weight = np.abs(direction)
             members = tuple(np.flatnonzero(weight >= TAKES_PART * weight.max()).tolist())
-            if members not in groups:
+            if len(members) > 1 and members not in groups:  # one alone is weak beside others, and parallel to none
                 groups.append(members)
     found = []
     for members in groups:

@@ -11,7 +11,9 @@ import numpy as np
 from dynident._util.blas_threads import single_thread
 from dynident.black_box.method import linearize_by_differences
 from dynident.errors import NotSupported, SimulationDiverged, StartDiverged
+from dynident.linalg.block_rows import BlockRows
 from dynident.linalg.finite_problem import ResidualJacobian
+from dynident.linalg.rank import tolerance_for_growing_rows, unit_columns
 from dynident.methods.indistinguishable import UnidentifiableGroup, unidentifiable_groups
 from dynident.methods.linearize_at import linearize_at, with_secant_columns
 from dynident.methods.noise_estimation import initial_noise_std, std_from_bounds
@@ -103,7 +105,9 @@ def _smallest(problem: Problem, finite: SimulatedProblem, at: ResidualJacobian) 
     def null_space(smallest: float) -> np.ndarray:
         return identifiability(problem.names, at.values, scales, at.jacobian, smallest).null_space
 
-    return smallest_by_differences(finite, at, null_space, SINGULAR_VALUE)
+    by_differences = smallest_by_differences(finite, at, null_space, SINGULAR_VALUE)
+    unit = BlockRows.of(unit_columns(at.jacobian, scales)[0])
+    return tolerance_for_growing_rows(unit, range(len(problem.names)), by_differences)
 
 
 def _contradictions(problem: Problem, coordinates: Transforms, start: np.ndarray) -> list[Diagnostic]:
