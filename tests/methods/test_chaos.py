@@ -64,8 +64,8 @@ def test_a_chaotic_model_is_not_called_stiff(estimate):
 
 @pytest.mark.slow
 def test_a_product_in_a_chaotic_model_is_named_and_the_rest_determined():
-    parameters = [di.Parameter("s", start=4.5, lower=0), di.Parameter("c", start=2, lower=0), di.Parameter("r", start=25, lower=0),
-                  di.Parameter("b", start=2.4, lower=0)]
+    starts = {"s": 4.5, "c": 2, "r": 25, "b": 2.4}
+    parameters = [di.Parameter(name, start=start, lower=0) for name, start in starts.items()]
     found = di.identify(di.Problem(lorenz("s*c"), [record()], parameters + FIRST), progress=False)
     assert found.uncertainty.unidentifiable == ("s", "c")
     assert [note for note in found.notes if "c*s" in note or "s*c" in note]
