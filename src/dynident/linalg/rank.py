@@ -106,7 +106,7 @@ def _triangle(matrix: BlockRows, columns: Sequence[int]) -> np.ndarray:
         own = np.linalg.qr(block.entries[:, kept], mode="r")
         rows = np.zeros((len(own), len(columns)))
         rows[:, place[block.columns[kept]]] = own
-        factor = np.linalg.qr(np.vstack([factor, rows]), mode="r")
+        factor = np.asarray(np.linalg.qr(np.vstack([factor, rows]), mode="r"))
     return factor
 
 
