@@ -96,7 +96,7 @@ def peers() -> str:
     there = json.loads(subprocess.run([python, "-c", ask], capture_output=True, text=True, check=True).stdout)
     note = Path(python).parents[1] / MISSING
     missing = json.loads(note.read_text()) if note.exists() else {}
-    said = [f"{peer} {there[peer]}" for peer in PEERS if peer in there and peer not in missing]
+    said = [f"{peer} {there[needs[0]]}" for peer, needs in PEERS.items() if needs[0] in there and peer not in missing]
     lacking = [f"{peer} did not install ({reason.split('. ')[0]})" for peer, reason in missing.items()]
     return "; ".join([", ".join(said), *lacking])
 

@@ -1,6 +1,7 @@
 """Does inverse dynamics find what made the torques, and do its intervals keep their promise?"""
 
 import importlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -250,6 +251,53 @@ def test_instruments_see_the_bias_that_noisy_positions_make():
     assert clean.robot.didim.outside == 0 and "Confirmed: along a smoothing spline of the motion" in " ".join(clean.notes)
     assert abs(noisy.robot.didim.base["Iyy_2"] - true) < 0.1 * abs(least_squares - true)
     assert noisy.robot.didim.name == "Iyy_2" and "Not confirmed" in " ".join(noisy.notes)
+
+
+def with_command(arm, run, q):
+    return replace(run, inputs={**run.inputs, **{f"q{k + 1}_command": q[:, k] for k in range(arm.dof)}})
+
+
+def test_a_recorded_command_sees_noise_within_the_bandwidth_of_the_motion():
+    """Slow errors of positions pass any filter of the measured motion; a command knows nothing of them. Without friction, whose
+    sign is no linear function of a noisy velocity."""
+    arm = di.RobotModel(TWO, friction="none")
+    values, (_, q, _, _) = true_values(arm), fourier_motion(2)
+    off = {name: ([], []) for name in ("Izz_1", "Iyz_2")}
+    for seed in range(8):
+        slow = zero_phase(np.random.default_rng(seed).normal(size=q.shape), 0.4, 100.0)
+        seen = q + 0.05 * slow / np.std(slow, axis=0)
+        run = replace(record(arm, values, noise=0.01, velocities=False, noise_seed=seed),
+                      outputs={f"q{k + 1}": seen[:, k] for k in range(2)})
+        blind, told = (fit(arm, [it], instruments=True, consistent=False, filter=5.0)
+                       for it in (run, with_command(arm, run, q)))
+        truth = dict(zip([b.name for b in told.base], true_base(told, values), strict=True))
+        for name, errors in off.items():
+            for it, found in zip((blind, told), errors, strict=True):
+                found.append(it.robot.instrumental[name] - truth[name])
+        assert told.robot.hausman.p_value < 1e-6
+    for by_motion, by_command in off.values():  # chance leaves a fifth of the bias by motion in a mean of eight
+        assert abs(np.mean(by_command)) < 0.5 * abs(np.mean(by_motion))
+    assert any("recorded command (q1_command, ...)" in note for note in told.notes)
+    assert any("No command was recorded in 'run 0'" in note for note in blind.notes)
+
+
+@pytest.mark.slow
+def test_with_a_command_the_hausman_test_is_still_silent_where_nothing_is_biased():
+    arm, fired = di.RobotModel(TWO, offset=True), []
+    _, q, _, _ = fourier_motion(2)
+    for seed in range(8):
+        run = record(arm, true_values(arm), noise=0.05, memory=0.9, noise_seed=seed, position_noise=1e-7)
+        fired.append(fit(arm, [with_command(arm, run, q)], consistent=False, instruments=True).robot.hausman.biased)
+    assert np.sum(fired) <= 2
+
+
+def test_a_command_of_some_joints_is_not_taken():
+    arm = di.RobotModel(TWO)
+    run = record(arm, true_values(arm))
+    q = np.column_stack([run.outputs["q1"], run.outputs["q2"]])
+    only = replace(run, inputs={**run.inputs, "q1_command": q[:, 0]})
+    assert torque_record(arm, only, "auto", "auto").command is None
+    assert torque_record(arm, with_command(arm, run, q), "auto", "auto").command is not None
 
 
 def test_didim_follows_load_dependent_friction():

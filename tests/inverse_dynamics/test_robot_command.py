@@ -37,9 +37,11 @@ def files(tmp_path):
 
 
 def test_a_robot_is_identified_from_the_shell(files, capsys):
-    words = ("robot", files / "arm.urdf", files / "fit.csv", "--validate", files / "other.csv", "--out", files / "out")
+    words = ("robot", files / "arm.urdf", files / "fit.csv", "--validate", files / "other.csv", "--instruments", "--out",
+             files / "out")
     assert shell(*words) == 0
     said = capsys.readouterr().out
+    assert "Durbin-Wu-Hausman" in said and "No command was recorded" in said
     assert "other, not fitted: RMS tau1" in said and "while the joint moves" in said
     estimate = di.load(files / "out")
     assert len(estimate.base) > 10 and estimate.validations[0].experiment == "other"

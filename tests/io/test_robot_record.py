@@ -29,6 +29,17 @@ def test_columns_are_found_by_the_joints_names_in_any_order(tmp_path):
     assert run.outputs["q1"] == pytest.approx(LOG["q1"]) and run.inputs["tau2"] == pytest.approx(LOG["tau2"])
 
 
+def test_commanded_positions_are_inputs_beside_the_torques(tmp_path):
+    log = LOG | {"q1_cmd": 2 * LOG["q1"], "asked": 3 * LOG["q2"]}
+    named = {"q2_command": "asked"}
+    run = di.read_robot(written(tmp_path, log), ARM, columns=named)
+    assert set(run.inputs) == {"tau1", "tau2", "q1_command", "q2_command"}
+    assert run.inputs["q2_command"] == pytest.approx(3 * LOG["q2"])
+    degrees = {k: v if k in ("t", "tau1", "tau2") else np.rad2deg(v) for k, v in log.items()}
+    again = di.read_robot(written(tmp_path, degrees), ARM, columns=named, degrees=True)
+    assert again.inputs["q1_command"] == pytest.approx(2 * LOG["q1"])
+
+
 def test_currents_become_torques_by_gains(tmp_path):
     log = {k: v for k, v in LOG.items() if not k.startswith("tau")} | {"i1": T, "i2": -T}
     file = written(tmp_path, log)

@@ -121,6 +121,15 @@ def test_where_only_the_file_gives_a_start_the_search_begins_at_inverse_dynamics
     assert "2 of 4 parameters" in notes[0] and "inverse_dynamics()" in notes[0]
 
 
+def test_simulations_leave_the_command_of_a_record_alone(run):
+    told = replace(run, inputs={**run.inputs, "q1_command": run.outputs["q1"], "q2_command": run.outputs["q2"]})
+    free = [di.Parameter("Fv_1", 1.5), di.Parameter("Fv_2", 1.5)]
+    posed, plain = (simulated_arm(di.Problem(ARM, [it], free))[0] for it in (told, run))
+    assert posed.content_hash() == plain.content_hash()
+    with pytest.raises(di.ProblemError, match="'q3_command' is not an input"):
+        di.Problem(ARM, [replace(run, inputs={**run.inputs, "q3_command": run.outputs["q1"]})], free)
+
+
 def test_where_inverse_dynamics_find_no_start_it_is_said_why(run):
     short = run.rows(np.arange(run.samples) < 20)
     problem, notes = simulated_arm(di.Problem(RobotModel(ARM.urdf, motor_inertia=True), [short], [di.Parameter("Fv_1")]))

@@ -23,13 +23,16 @@ Friction = Annotated[str, typer.Option("--friction", metavar="LAWS", help=(
 Motors = Annotated[bool, typer.Option("--motor-inertia/--no-motor-inertia", help="Estimate the inertia of the motors too.")]
 Degrees = Annotated[bool, typer.Option("--degrees", help="Positions and velocities are in degrees.")]
 Filter = Annotated[str, typer.Option("--filter", metavar="HZ", help="Cut-off of the motion's zero-phase filter, or auto.")]
+Instruments = Annotated[bool, typer.Option("--instruments", help=(
+    "Instrumental variables and the test whether noise in the motion biases the fit; by columns q1_command, ... if any."))]
 Lock = Annotated[list[str] | None, typer.Option("--lock", metavar="JOINT", help="A joint that stands still, at zero.")]
 Tool = Annotated[str, typer.Option("--tool", metavar="LINK", help="Only joints on the way to that link move.")]
 
 
 def run(arm: Arm, records: Records, validate: Validate = None, out: Out = Path("results"), gains: Gains = "",
         friction: Friction = "coulomb,viscous,offset", motor_inertia: Motors = True, degrees: Degrees = False,
-        filter: Filter = "auto", lock: Lock = None, tool: Tool = "", strict: Strict = False) -> None:
+        filter: Filter = "auto", instruments: Instruments = False, lock: Lock = None, tool: Tool = "", strict: Strict = False
+        ) -> None:
     """Identify a robot arm and write the result: estimate.json, report.html, and the arm as robot.urdf.
 
     Example: dynident robot arm.urdf excitation.csv --validate point_to_point.csv --out results/
@@ -51,7 +54,8 @@ def run(arm: Arm, records: Records, validate: Validate = None, out: Out = Path("
                     for paths in (records, validate or []))
     cutoff = filter if filter == "auto" else numbers(filter, "--filter")[0]
     with reserved(out):
-        estimate, code = fit_problem(Problem(model, runs), method_from({"kind": "inverse_dynamics", "filter": cutoff}))
+        estimate, code = fit_problem(Problem(model, runs), method_from(
+            {"kind": "inverse_dynamics", "filter": cutoff, "instruments": instruments}))
         for other in others:
             estimate = dataclasses.replace(estimate, validations=(*estimate.validations, estimate.validate(other)))
         write(estimate, out)

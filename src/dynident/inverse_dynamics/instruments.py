@@ -3,7 +3,8 @@
 Noise in measured positions enters the regressor, and least squares takes it for motion. Instruments are the regressor along
 the motion that the identified model makes in a loop with computed torque: that is the commanded motion itself, and where no
 command was recorded the measured motion without all above twice its bandwidth (IDIM-IV; Janot, Vandanjon, Gautier, Control
-Engineering Practice 25, 2014). What of the noise lies inside of the bandwidth stays.
+Engineering Practice 25, 2014). What of the noise lies inside of the bandwidth stays in the latter, and so does what the
+controller feeds back; a command knows nothing of either.
 
 Torques along the motion that the arm makes in its loop can also be fitted to those measured: direct and inverse dynamic
 identification (DIDIM; Gautier, Janot, Vandanjon, IEEE Trans. Control Systems Technology 21, 2013). Instruments may be smoothed
@@ -107,7 +108,9 @@ def instrumental_variables(fit: TorqueFit, records: Sequence[TorqueRecord], comm
 
 
 def _commanded(record: TorqueRecord) -> JointMotion:
-    """The motion without what lies above twice its bandwidth."""
+    """What was asked for; where that is not known, the motion without what lies above twice its bandwidth."""
+    if record.command is not None:
+        return record.command
     motion = record.motion
     q = zero_phase(motion.q, OVER_BANDWIDTH * record.bandwidth, motion.rate)
     spline = CubicSpline(motion.time, q, axis=0)

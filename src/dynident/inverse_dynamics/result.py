@@ -13,7 +13,7 @@ from dynident.estimate.estimate import Estimate, Trajectory, Validation, validat
 from dynident.estimate.robot_result import BaseParameter, JointErrors, RobotResult
 from dynident.inverse_dynamics.consistency import INSTALL, consistent_parameters, have_clarabel, impossible_links
 from dynident.inverse_dynamics.friction_choice import FrictionTrial
-from dynident.inverse_dynamics.instruments import check_motion_noise
+from dynident.inverse_dynamics.instruments import OVER_BANDWIDTH, check_motion_noise
 from dynident.inverse_dynamics.run import TorqueFit, fit_torques, nominal_vector
 from dynident.inverse_dynamics.setup import PARALLEL_CUTOFF, ArmAlongMotion, TorqueRecord, torque_record
 from dynident.linalg.finite_problem import ResidualIndex, ResidualJacobian
@@ -56,7 +56,8 @@ def torque_estimate(method: Any, problem: Problem, fit: TorqueFit, records: Sequ
     return build_estimate(
         torques, method, values, uncertainty, trajectories, residuals, converged=fit.converged, status=status,
         cost=float(np.sum(settled.stacked()[0] ** 2)), noise_std=dict(zip(arm.inputs, map(float, fit.std), strict=True)),
-        notes=[*_notes(arm, result, len(fit.held)), *notes, *(n for r in records for n in r.notes), *arm.notes],
+        notes=[*_notes(arm, result, len(fit.held)), *notes, *(_instruments(arm, records) if check is not None else ()),
+               *(n for r in records for n in r.notes), *arm.notes],
         counts={"iterations": fit.passes, "base_parameters": len(base), "parameters": len(arm.parameters)},
         times={"fit": time.perf_counter() - began}, statistics=information_criteria_of(torques, residuals), robot=result)
 
@@ -181,6 +182,15 @@ def _notes(arm: RobotModel, result: RobotResult, held: int) -> list[str]:
     notes += [f"Friction: {trial}." for trial in result.friction]
     notes += [str(check) for check in (result.hausman, result.didim) if check is not None]
     return notes
+
+
+def _instruments(arm: RobotModel, records: Sequence[TorqueRecord]) -> list[str]:
+    """Where the instruments come from."""
+    without = [f"'{record.name}'" for record in records if record.command is None]
+    if not without:
+        return [f"The instruments are the regressor along the recorded command ({arm.commands[0]}, ...)."]
+    return [f"No command was recorded in {', '.join(without)} ({arm.commands[0]}, ...): the instruments are the regressor "
+            f"along the measured motion without all above {OVER_BANDWIDTH:g} times its bandwidth; noise below that stays."]
 
 
 # another record

@@ -64,6 +64,7 @@ class TorqueRecord:
     rows: np.ndarray  # (m,) indices of the samples that are kept
     notes: tuple[str, ...]
     measured: tuple[np.ndarray, np.ndarray | None]  # (n, dof) positions and, where they were measured, velocities; unfiltered
+    command: JointMotion | None = None  # what the controller asked for, filtered as the motion; where it was recorded
 
     def filtered(self, signal: np.ndarray) -> np.ndarray:
         """(m, ...) a signal (n, ...) after the second filter, at the samples that are kept."""
@@ -99,7 +100,18 @@ def torque_record(arm: RobotModel, experiment: Experiment, cutoff: float | str, 
     note = f"{experiment.label}: motion filtered at {motion_cutoff:.3g} Hz"
     if int(decimate) > 1:
         note += f", torques and regressor at {parallel:.3g} Hz, one sample of {decimate} kept ({rows.size})"
-    return TorqueRecord(experiment.name, motion, torque, bandwidth, motion_cutoff, parallel, rows, (f"{note}.",), (q, dq))
+    return TorqueRecord(experiment.name, motion, torque, bandwidth, motion_cutoff, parallel, rows, (f"{note}.",), (q, dq),
+                        _command(arm, experiment, time, motion_cutoff, rate))
+
+
+def _command(arm: RobotModel, experiment: Experiment, time: np.ndarray, cutoff: float, rate: float) -> JointMotion | None:
+    """The positions that were asked for, with derivatives; None where they were not recorded, or not for all joints."""
+    if not all(name in experiment.inputs for name in arm.commands):
+        return None
+    asked = np.column_stack([np.interp(time, experiment.time, experiment.inputs[name]) for name in arm.commands])
+    q = zero_phase(asked, cutoff, rate)
+    spline = CubicSpline(time, q, axis=0)
+    return JointMotion(time, q, spline(time, 1), spline(time, 2))
 
 
 def motion_bandwidth(dq: np.ndarray, rate: float) -> float:

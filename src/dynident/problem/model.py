@@ -67,7 +67,12 @@ class FormulaModel(Protocol):
 
 @runtime_checkable
 class RenamingModel(Protocol):
-    """A model whose signals have other names that people know."""
+    """A model whose signals have other names that people know, and whose records may hold more than it is driven by."""
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """Inputs of a controller, not of the model: what was asked for. A record may hold them; no simulation reads them."""
+        ...
 
     def renamed(self, experiment: Experiment) -> Experiment:
         """The record by the names of the model."""

@@ -15,7 +15,7 @@ from dynident._util.expressions import is_expression, without_expression
 from dynident.errors import did_you_mean
 from dynident.problem.constraint import Constraint, constraint_from
 from dynident.problem.experiment import Experiment
-from dynident.problem.model import FormulaModel, Model
+from dynident.problem.model import FormulaModel, Model, RenamingModel
 from dynident.problem.noise import Bounded, Gaussian, formula_of
 from dynident.problem.parameter import InitialState, Parameter
 from dynident.tolerances import LARGEST_SIGNAL, SMALLEST_SIGNAL
@@ -41,13 +41,14 @@ def type_faults(model: Any, experiments: tuple, parameters: tuple) -> list[str]:
 def experiment_faults(model: Model, experiments: tuple[Experiment, ...]) -> list[str]:
     faults = [f"{n} experiments are called '{name}'; give each its own name."
               for name, n in Counter(e.name for e in experiments).items() if n > 1]
+    beside = model.commands if isinstance(model, RenamingModel) else ()
     for e in experiments:
         for name in model.inputs:
             if name not in e.inputs:
                 known = did_you_mean(name, e.inputs) or NO_INPUTS
                 faults.append(f"{e.label}: the model's input '{name}' is not in the record.{known}")
         for name in e.inputs:
-            if name not in model.inputs:
+            if name not in (*model.inputs, *beside):
                 faults.append(f"{e.label}: '{name}' is not an input of the model.{did_you_mean(name, model.inputs)}")
         for name in e.outputs:
             if name not in model.outputs:

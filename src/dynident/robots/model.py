@@ -105,6 +105,17 @@ class RobotModel:
                       if name not in known]:
             raise ProblemError(faults)
 
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """Positions that a controller asked for, as inputs of a record: instruments of `inverse_dynamics` follow them."""
+        return tuple(f"q{k}_command" for k in range(1, self.dof + 1))
+
+    def without_commands(self, experiment: Experiment) -> Experiment:
+        """The record of what drives the arm itself."""
+        return replace(experiment, inputs={n: u for n, u in experiment.inputs.items() if n not in self.commands},
+                       hold={n: how for n, how in experiment.hold.items() if n not in self.commands},
+                       units={n: unit for n, unit in experiment.units.items() if n not in self.commands})
+
     modes = ("",)
     hybrid = False
     stepwise: tuple[str, ...] = ()
@@ -341,8 +352,9 @@ class RobotModel:
         ours: dict[str, dict[str, str]] = {"inputs": {}, "outputs": {}}
         for k, joint in enumerate(self.joints, 1):
             ours["inputs"] |= dict.fromkeys((joint, f"{joint}_effort", f"{joint}_torque"), f"tau{k}")
+            ours["inputs"] |= {f"{joint}_command": f"q{k}_command"}
             ours["outputs"] |= {joint: f"q{k}", f"{joint}_position": f"q{k}", f"{joint}_velocity": f"dq{k}"}
-        own = {"inputs": self.inputs, "outputs": self.outputs}
+        own = {"inputs": (*self.inputs, *self.commands), "outputs": self.outputs}
         found = {kind: {name: new for name, new in names.items()
                         if name in getattr(experiment, kind) and new not in getattr(experiment, kind) and name not in own[kind]}
                  for kind, names in ours.items()}

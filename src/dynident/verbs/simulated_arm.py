@@ -43,7 +43,8 @@ def simulated_arm(problem: Problem) -> tuple[Problem, tuple[str, ...]]:
                   if isinstance(p, Parameter) else p for p in problem.parameters]
     rest = (f"{', '.join(resting)}: torques tell these only in sums with other parameters, or not at all; they "
             "rest at their start values, and the values and intervals of the others hold with these.",) if resting else ()
-    return problem.replace(model=arm.forward(declared), parameters=parameters), (*begun, *rest)
+    records = [arm.without_commands(e) for e in problem.experiments]
+    return problem.replace(model=arm.forward(declared), experiments=records, parameters=parameters), (*begun, *rest)
 
 
 def begun_by_torques(problem: Problem, arm: RobotModel) -> tuple[Problem, tuple[str, ...]]:

@@ -231,7 +231,8 @@ class LiveRecord:
 def _posed(problem: Problem, experiment: Experiment) -> Problem:
     """The question for one record: what is declared of initial states that it knows does not concern it."""
     kept = [p for p in problem.parameters if not (isinstance(p, InitialState) and p.state in experiment.initial)]
-    return Problem(_forward(problem), [experiment], kept)
+    driven = problem.model.without_commands(experiment) if isinstance(problem.model, RobotModel) else experiment
+    return Problem(_forward(problem), [driven], kept)
 
 
 def _forward(problem: Problem) -> Model:

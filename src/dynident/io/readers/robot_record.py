@@ -26,6 +26,8 @@ CALLED = {
     "dq": ("dq{k}", "qd{k}", "dq_{k}", "vel{k}", "velocity{k}", "dq_{name}", "qd_{name}", "{name}_velocity", "{name}_vel",
            "velocity_{name}"),
     "tau": ("tau{k}", "tau_{k}", "torque{k}", "effort{k}", "tau_{name}", "{name}_torque", "{name}_effort", "effort_{name}"),
+    "command": ("q{k}_command", "q_command{k}", "q{k}_cmd", "q_cmd{k}", "q{k}_desired", "q{k}_ref", "q_ref{k}", "q{k}_target",
+                "target_q{k}", "{name}_command", "{name}_cmd", "{name}_desired", "{name}_ref", "{name}_target"),
     "i": ("i{k}", "i_{k}", "current{k}", "i_{name}", "{name}_current", "current_{name}"),
 }
 TIMES = ("t", "time", "stamp", "timestamp", "t_s", "seconds")
@@ -39,14 +41,15 @@ ALIKE = 0.3  # relative; noise in a derivative hides no unit
 def read_robot(path: str | Path, arm: RobotModel, *, gains: Sequence[float] | Mapping[str, float] | None = None,
                columns: Mapping[str, str] | None = None, time: str | None = None, degrees: bool = False, hold: str = "linear",
                name: str | None = None) -> Experiment:
-    r"""Read the record of an arm: inputs `tau1`, ..., outputs `q1`, ... and, where they are there, `dq1`, ....
+    r"""Read the record of an arm: inputs `tau1`, ..., outputs `q1`, ...; where there are any, `dq1`, ... and `q1_command`, ....
 
     See the manual, methods/inverse_dynamics.
 
     Parameters
     ----------
     path : str or Path
-        A text file, as for `read_csv`; columns are found by number (`q1`, `dq1`, `tau1`, `i1`) or by the names of the joints.
+        A text file, as for `read_csv`; columns are found by number (`q1`, `dq1`, `tau1`, `i1`, and `q1_command` or `q1_ref` for
+        the positions that a controller asked for) or by the names of the joints.
     arm : RobotModel
         The robot, for its joints and their limits.
     gains : sequence of float, or mapping of str to float, optional
@@ -89,8 +92,9 @@ def read_robot(path: str | Path, arm: RobotModel, *, gains: Sequence[float] | Ma
         faults.append(f"{file.name}: no column is called {', '.join(TIMES[:3])}; say which is time with time=\"...\".")
     if faults:
         raise ProblemError(faults)
-    torques = {k: v for k, v in found.items() if k.startswith(("tau", "i"))}
-    read = read_csv(file, time=when, inputs=torques, outputs={k: v for k, v in found.items() if k not in torques},
+    inputs = {k: v for k, v in found.items() if k.startswith(("tau", "i", "command"))}
+    read = read_csv(file, time=when, inputs={_input_name(k): v for k, v in inputs.items()},
+                    outputs={k: v for k, v in found.items() if k not in inputs},
                     hold=hold, name=name or file.stem)
     run = _in_torques(_in_radians(read, arm, degrees), arm, gains, hold)
     if faults := [*_range_faults(run, arm, degrees), *_rate_faults(run, arm)]:
@@ -102,7 +106,7 @@ def _find(arm: RobotModel, header: Sequence[str], given: Mapping[str, str], sour
           ) -> tuple[dict[str, str], list[str]]:
     """Columns by our names, and what is missing."""
     lower = {title.lower(): title for title in header}
-    found = dict(given)
+    found = {f"command{key[1:].removesuffix('_command')}" if key.endswith("_command") else key: v for key, v in given.items()}
     for kind, patterns in CALLED.items():
         for k, joint in enumerate(arm.joints, 1):
             names = [pattern.format(k=k, name=joint).lower() for pattern in patterns]
@@ -122,16 +126,24 @@ def _find(arm: RobotModel, header: Sequence[str], given: Mapping[str, str], sour
         missing = [k for k in n if k not in (torques or currents)]
         faults.append(f"{source}: no torque of joint {', '.join(map(str, missing))} was found; call the columns tau1, ..., or "
                       "i1, ... for currents.")
-    if not all(f"dq{k}" in found for k in n):  # some alone are of no use
-        found = {key: v for key, v in found.items() if not key.startswith("dq")}
+    for kind in ("dq", "command"):
+        if not all(f"{kind}{k}" in found for k in n):  # some alone are of no use
+            found = {key: v for key, v in found.items() if not key.startswith(kind)}
     return found, faults
+
+
+def _input_name(found: str) -> str:
+    """tau1 and i1 as they are, command1 as q1_command."""
+    return f"q{found.removeprefix('command')}_command" if found.startswith("command") else found
 
 
 def _in_torques(run: Experiment, arm: RobotModel, gains: Any, hold: str) -> Experiment:
     if "tau1" in run.inputs:
         return run
     values = _drive_gains(gains, arm)
-    return replace(run, inputs={f"tau{k}": values[k - 1] * run.inputs[f"i{k}"] for k in range(1, arm.dof + 1)}, hold=hold,
+    torques = {f"tau{k}": values[k - 1] * run.inputs[f"i{k}"] for k in range(1, arm.dof + 1)}
+    commands = {name: run.inputs[name] for name in arm.commands if name in run.inputs}
+    return replace(run, inputs={**torques, **commands}, hold=hold,
                    units={n: u for n, u in run.units.items() if n not in run.inputs})
 
 
@@ -158,8 +170,10 @@ def _drive_gains(gains: Any, arm: RobotModel) -> list[float]:
 def _in_radians(run: Experiment, arm: RobotModel, degrees: bool) -> Experiment:
     if not degrees:
         return run
-    turning = {f"{kind}{k}" for k, joint in enumerate(arm.tree.joints, 1) if joint.kind != "prismatic" for kind in ("q", "dq")}
+    turning = {kind.format(k=k) for k, joint in enumerate(arm.tree.joints, 1) if joint.kind != "prismatic"
+               for kind in ("q{k}", "dq{k}", "q{k}_command")}
     return replace(run, outputs={n: np.deg2rad(y) if n in turning else y for n, y in run.outputs.items()},
+                   inputs={n: np.deg2rad(u) if n in turning else u for n, u in run.inputs.items()},
                    units={n: u for n, u in run.units.items() if n not in turning})
 
 
