@@ -20,6 +20,7 @@ from dynident.statistics.residual_tests import (
     outliers,
     residual_tests,
     runs,
+    surely_not_white,
     whiteness,
 )
 
@@ -55,6 +56,31 @@ def test_ljung_box_is_its_formula():
     rho = np.array([r[k:] @ r[: r.size - k] / (r @ r) for k in range(1, 11)])
     expected = 300 * 302 * np.sum(rho**2 / (300 - np.arange(1, 11)))
     assert whiteness(r, lags=10).value == pytest.approx(expected)
+
+
+def test_partial_autocorrelations_keep_a_level_of_one_in_a_thousand_where_ljung_box_does_not():
+    rng, level, repeats = np.random.default_rng(14), 1e-3, 4000
+    white = rng.normal(size=(repeats, 200))
+    sure = sum(surely_not_white(r, 1 - level) for r in white)
+    assert sure <= 12  # 4 are expected; more than 12 in one of four thousand runs
+    assert sum(not whiteness(r, confidence=1 - level).passed for r in white[:2000]) >= 5  # 8 are, where chi-square says 2
+
+
+def test_memory_is_seen_at_the_level_of_a_hundred_series():
+    rng = np.random.default_rng(15)
+    seen = [surely_not_white(autoregressive(rng, 200, 0.5), 0.9999) for _ in range(100)]
+    assert np.mean(seen) >= 0.9
+    season = rng.normal(size=1000)
+    season[7:] += 0.6 * season[:-7]
+    assert surely_not_white(season, 0.9999)
+
+
+def test_gaps_and_series_without_errors_are_no_memory():
+    rng = np.random.default_rng(16)
+    gaps = rng.normal(size=400)
+    gaps[rng.random(400) < 0.5] = np.nan
+    assert not surely_not_white(gaps, 0.999)
+    assert not surely_not_white(np.zeros(50), 0.999)
 
 
 def test_missing_samples_take_only_their_pairs():

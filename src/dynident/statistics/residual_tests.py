@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynident.statistics.autocorrelation import FEW_LAGS
+from dynident.statistics.autocorrelation import FEW_LAGS, levinson
 from dynident.statistics.distributions import (
     chi_square_quantile,
     chi_square_sf,
@@ -77,6 +77,20 @@ def whiteness(residuals: np.ndarray, subject: str = "the residuals", lags: int |
     said = (f"{subject}: no autocorrelation found (Ljung-Box over {lags} lags, p = {p:.2g})" if passed else
             f"{subject}: {_alike(rho, count)} (Ljung-Box over {lags} lags, p = {p:.2g})")
     return ResidualTest("whiteness", subject, value, (0.0, limit), passed, said)
+
+
+def surely_not_white(residuals: np.ndarray, confidence: float) -> bool:
+    """Monti's form of Ljung-Box, by partial autocorrelations, beyond chi-square at levels of one in ten thousand too.
+
+    Partial autocorrelations of white noise are nearly independent, so that its tail is that of chi-square. Of 200 white samples
+    Ljung-Box exceeds the limit for 1e-4 ten times as often, and one of a hundred series does so in each tenth fit.
+    """
+    count = int(np.sum(np.isfinite(residuals)))
+    lags = max(1, min(MOST_LAGS, count // 5))
+    sums, pairs = _lag_sums(residuals, lags)
+    used = pairs[1:] > 0
+    terms = levinson(sums)[1][used] ** 2 / pairs[1:][used]
+    return bool(float(np.sum(terms)) * count * (count + 2) > chi_square_quantile(confidence, max(int(np.sum(used)), 1)))
 
 
 def _alike(rho: np.ndarray, count: int) -> str:
