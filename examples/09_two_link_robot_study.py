@@ -27,15 +27,15 @@ import numpy as np
 
 import dynident as di
 from dynident.models.library import two_link_robot
-from dynident.papers.robot_study import ROUNDS, TRUTH, fit, objective, robot_problem, robot_record
+from dynident.papers.robot_study import ROBOT_ITERATIONS, TRUTH, fit, objective, robot_problem, robot_record
 from dynident.transcription.nlp_structure import nlp_structure
 
 
 def shooting(nodes: int):
-    return di.multiple_shooting(nodes, "euler", substeps=1, max_iterations=ROUNDS)
+    return di.multiple_shooting(nodes, "euler", substeps=1, max_iterations=ROBOT_ITERATIONS)
 
 
-FULL = di.full_discretization("euler", substeps=1, max_iterations=ROUNDS)
+FULL = di.full_discretization("euler", substeps=1, max_iterations=ROBOT_ITERATIONS)
 
 
 def study(nodes: list[int], starts: int) -> tuple[dict[int, list[float]], list[float], dict[str, di.Estimate]]:
@@ -108,7 +108,7 @@ def open_questions(run: di.Experiment) -> None:
     print(di.check(at_truth))
     print("\nThe same data by other schemes, 301 points each:")
     for scheme in ("euler", "heun", "trapezoid", "hermite_simpson"):
-        estimate = fit(problem, di.full_discretization(scheme, substeps=1, max_iterations=ROUNDS))
+        estimate = fit(problem, di.full_discretization(scheme, substeps=1, max_iterations=ROBOT_ITERATIONS))
         print(f"  {scheme}: J = {objective(estimate):.2e}")
 
 

@@ -12,7 +12,7 @@ Here: the belt as printed and one 8 times stiffer, where forward Euler is unstab
 import dynident as di
 from dynident.integrators.operation_count import operation_counts
 from dynident.models.library import belt_drive
-from dynident.papers.belt_drive_study import SAMPLING, SCHEMES, STIFF, TABLE_3, belt_drive_run, own_tunings, run_filters
+from dynident.papers.belt_drive_study import BELT_SAMPLING, SCHEMES, STIFF, TABLE_3, belt_drive_run, own_tunings, run_filters
 
 
 def table(stiffer: float) -> dict[str, tuple[float, float, float]]:
@@ -22,7 +22,7 @@ def table(stiffer: float) -> dict[str, tuple[float, float, float]]:
     print(f"\n{its.name}, {tuning.name}:\n{'':6}{'multiplications':>16}{'E1':>9}{'E2':>9}{'NIS':>9}{'paper: E1':>12}{'E2':>9}")
     found = {}
     for label, run in run_filters(its, tuning).items():
-        cost = operation_counts(belt_drive(), SCHEMES[label], ["c_spec", "d"], jacobian=True, step=SAMPLING)
+        cost = operation_counts(belt_drive(), SCHEMES[label], ["c_spec", "d"], jacobian=True, step=BELT_SAMPLING)
         found[label] = (run.spring, run.damping, run.nis)
         print(f"{label:6}{cost.multiplications:16}{run.spring:9.2f}{run.damping:9.2f}{run.nis:9.3g}{TABLE_3[label][3]:12.2f}"
               f"{TABLE_3[label][4]:9.2f}")

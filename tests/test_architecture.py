@@ -138,6 +138,28 @@ def test_a_class_name_occurs_once():
     assert {name: where for name, where in homes.items() if len(where) > 1} == {}
 
 
+def test_the_name_of_a_number_or_a_type_occurs_once():
+    """One home and one value; the options of a command are named as it calls them."""
+    homes = defaultdict(list)
+    for path in modules():
+        for node in [each for each in tree_of(path).body if isinstance(each, (ast.Assign, ast.AnnAssign))]:
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                if isinstance(target, ast.Name) and names_a_number_or_a_type(target.id, node.value, path):
+                    homes[target.id].append(str(path.relative_to(SOURCE)))
+    again = {name: where for name, where in homes.items() if len(where) > 1}
+    assert again == {}
+    assert homes.keys() & {name for path in modules() for name in classes(path)} == set()
+
+
+def names_a_number_or_a_type(name: str, value: ast.expr | None, path: Path) -> bool:
+    if value is None or "TypeVar" in ast.dump(value) or path.parent.name == "cli":
+        return False
+    parts = [part for part in ast.walk(value) if not isinstance(part, (ast.Tuple, ast.operator, ast.unaryop, ast.expr_context))]
+    number = all(isinstance(part, (ast.BinOp, ast.UnaryOp)) or (
+        isinstance(part, ast.Constant) and type(part.value) in (int, float)) for part in parts)
+    return number if name.isupper() else name[0].isupper()
+
+
 def test_no_two_files_of_the_core_share_a_name():
     homes = defaultdict(list)
     for path in modules(*CORE):

@@ -26,7 +26,7 @@ from dynident.io.problem_file.read import read_problem
 from dynident.methods.capabilities import Support
 from dynident.methods.options import option_rows
 from dynident.methods.presets import METHODS, method_from
-from dynident.methods.substeps import MOST as MOST_SUBSTEPS
+from dynident.methods.substeps import MAX_SUBSTEPS
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -145,7 +145,7 @@ THRESHOLDS = [  # page, words in which it says a threshold, the number that deci
     ("explain/identifiability.md", "ten times its start value or scale", tolerances.UNIDENTIFIABLE_STD, 10.0),
     ("explain/steps.md", "below a fiftieth of a standard error", tolerances.INTEGRATION_TOLERANCE, 1 / 50),
     ("explain/gauss_newton.md", "more than a small part of a standard error: [1e-5]", tolerances.STEP_TOLERANCE, 1e-5),
-    ("explain/steps.md", "64 sub-steps", MOST_SUBSTEPS, 64),
+    ("explain/steps.md", "64 sub-steps", MAX_SUBSTEPS, 64),
     ("explain/verdict.md", "small against the signal (up to a tenth)", tolerances.SMALL_REMAINDER, 0.1),
     ("explain/verdict.md", "graded C from 4 % on", tolerances.SMALL_REMAINDER_LINEAR, 0.04),
     ("explain/noise_places.md", "less than 0.3 standard errors", tolerances.ATTENUATION, 0.3),

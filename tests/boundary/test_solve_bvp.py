@@ -243,7 +243,7 @@ def test_threads_change_no_number(monkeypatch):
     for options in ({}, {"integrator": "runge_kutta"}):
         one = dataclasses.replace(mathieu(), interval=mesh)
         alone = solved(one, **options)
-        monkeypatch.setattr(systems, "WORTH_A_THREAD", 10)
+        monkeypatch.setattr(systems, "STEPS_WORTH_A_THREAD", 10)
         monkeypatch.setattr(systems, "cpu_count", lambda: 3)
         assert np.array_equal(solved(one, **options).values, alone.values)
         monkeypatch.undo()

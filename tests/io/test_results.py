@@ -22,7 +22,7 @@ from dynident.errors import DynidentError, NotSupported, ProblemError
 from dynident.estimate.estimate import Estimate, Iteration, Trajectory, validation_metrics
 from dynident.integrators.propagation import propagator_for
 from dynident.io.problem_file.read import read_problem, write_problem
-from dynident.io.results.estimate_json import FORMAT, checksum
+from dynident.io.results.estimate_json import RESULT_FORMAT, checksum
 from dynident.io.results.fit_folder import fit_to_folder
 from dynident.io.results.result_folder import load, reserved, save, write_report
 from dynident.methods.presets import multiple_shooting, single_shooting
@@ -119,7 +119,7 @@ def test_json_is_standard_and_says_what_made_it(tmp_path):
         pytest.fail(f"{word} is not JSON")
 
     data = json.loads((tmp_path / "r" / "estimate.json").read_text(), parse_constant=refuse)
-    assert data["format"] == FORMAT
+    assert data["format"] == RESULT_FORMAT
     assert data["statistics"] == {"chi2": "nan", "fit_x": "-inf"}
     assert set(data["versions"]) == {"dynident", "casadi", "numpy", "python"}
     assert data["method"] == {"kind": "multiple_shooting", "segments": 3} | data["method"]
@@ -155,15 +155,17 @@ def test_nothing_in_the_folder_is_code_and_all_of_it_is_listed(tmp_path):
 def test_result_of_a_newer_format_is_refused_with_the_version(tmp_path):
     path = save(made_by_hand(), tmp_path / "r") / "estimate.json"
     data = json.loads(path.read_text())
-    path.write_text(json.dumps({"format": FORMAT + 1, "versions": {**data["versions"], "dynident": "7.1"}}))
-    with pytest.raises(NotSupported, match=rf"format {FORMAT + 1} by dynident 7\.1.*reads format {FORMAT}.*Update"):
+    path.write_text(json.dumps({"format": RESULT_FORMAT + 1, "versions": {**data["versions"], "dynident": "7.1"}}))
+    told = rf"format {RESULT_FORMAT + 1} by dynident 7\.1.*reads format {RESULT_FORMAT}.*Update"
+    with pytest.raises(NotSupported, match=told):
         load(tmp_path / "r")
 
 
 def test_result_of_an_older_format_is_refused_with_a_way_out(tmp_path):
     path = save(made_by_hand(), tmp_path / "r") / "estimate.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 1}))
-    with pytest.raises(NotSupported, match=rf"estimate\.json was written in format 1 .*reads format {FORMAT}\. Fit again"):
+    told = rf"estimate\.json was written in format 1 .*reads format {RESULT_FORMAT}\. Fit again"
+    with pytest.raises(NotSupported, match=told):
         load(tmp_path / "r")
 
 
@@ -190,7 +192,7 @@ def spoilt(path: Path) -> Path:
     (lambda f: (f / "estimate.json").write_text("{\"format\": 1, "), "estimate.json is damaged: it is not JSON"),
     (lambda f: (f / "estimate.json").write_bytes(b"\xff\xfe\x00"), "estimate.json is damaged"),
     (lambda f: (f / "estimate.json").write_text("[]"), "estimate.json is damaged"),
-    (lambda f: (f / "estimate.json").write_text(json.dumps({"format": FORMAT})), "values: it is missing."),
+    (lambda f: (f / "estimate.json").write_text(json.dumps({"format": RESULT_FORMAT})), "values: it is missing."),
     (lambda f: (f / "trajectories.parquet").unlink(), "not complete: trajectories.parquet is missing"),
     (lambda f: (f / "problem.toml").unlink(), "not complete: problem.toml is missing"),
     (lambda f: (f / "trajectories.parquet").write_bytes(b"PAR1 no more"),

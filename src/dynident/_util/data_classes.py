@@ -11,7 +11,7 @@ import numpy as np
 from dynident.errors import NotSupported
 
 MOST_LINES = 30
-LONGEST_PART = 60  # characters of one field
+LONGEST_FIELD_TEXT = 60  # characters of one field
 
 
 def short_text(it: object) -> str:
@@ -35,14 +35,14 @@ def _short(value: Any) -> str:
     if isinstance(value, dict) or hasattr(value, "items"):
         return _listed("{}", [f"{key!r}: {_short(each)}" for key, each in value.items()])
     if isinstance(value, (list, tuple)):
-        return _listed("()" if isinstance(value, tuple) else "[]", [_short(each) for each in value[:LONGEST_PART]])
+        return _listed("()" if isinstance(value, tuple) else "[]", [_short(each) for each in value[:LONGEST_FIELD_TEXT]])
     text = repr(value)
-    return text if len(text) <= LONGEST_PART and "\n" not in text else f"<{type(value).__name__}>"
+    return text if len(text) <= LONGEST_FIELD_TEXT and "\n" not in text else f"<{type(value).__name__}>"
 
 
 def _listed(brackets: str, parts: list[str]) -> str:
     text = ", ".join(parts)
-    return f"{brackets[0]}{text}{brackets[1]}" if len(text) <= 2 * LONGEST_PART else f"<{len(parts)} entries>"
+    return f"{brackets[0]}{text}{brackets[1]}" if len(text) <= 2 * LONGEST_FIELD_TEXT else f"<{len(parts)} entries>"
 
 
 def data_frame(rows: Mapping[str, Mapping[str, Any]]) -> Any:

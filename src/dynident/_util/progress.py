@@ -17,7 +17,7 @@ from dynident._util.harmless_text import clean, styled
 if TYPE_CHECKING:
     from dynident.estimate.estimate import Iteration
 
-Tell = Callable[..., object]  # takes an Iteration
+Tell = Callable[..., object]  # takes an Iteration, or a line about how far a computation is
 Said = Callable[..., str]
 
 QUIET_SECONDS = 1.0  # s; a fit that ends sooner shows nothing

@@ -25,6 +25,7 @@ from dynident.statistics.residual_statistics import (
     is_white,
     residual_statistics,
 )
+from dynident.statistics.verdict_rule import FEWEST_FREE, FEWEST_SAMPLES
 from dynident.tolerances import (
     CHI_SQUARE_TOO_SMALL,
     EXACT_REMAINDER,
@@ -33,9 +34,6 @@ from dynident.tolerances import (
     QUANTISATION_SHARE,
     SMALL_REMAINDER,
 )
-
-FEWEST_SAMPLES = 8  # with fewer nothing can be said
-FEWEST_FREE = 4  # samples beyond the unknowns, likewise
 
 
 class BeliefLevel(IntEnum):

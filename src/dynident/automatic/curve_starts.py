@@ -18,9 +18,9 @@ from dynident.methods.open_loop import linear_in, misfit, open_loop_residuals
 from dynident.problem.problem import Problem, given_std
 from dynident.transcription.initial_guess import start_values
 
-PLACES = 256  # that are looked at in a round
+CURVE_CANDIDATES = 256  # that are looked at in a round
 GOING_ON = 8  # of them, from which a fit begins
-DECADES = (1.0, 0.5, 2.0)  # to either side of the start, round by round
+CURVE_START_DECADES = (1.0, 0.5, 2.0)  # to either side of the start, round by round
 
 
 def curve_starts(problem: Problem, loss: str, seed: int, number: int, kept: float = 0.0) -> list[Start]:
@@ -30,7 +30,7 @@ def curve_starts(problem: Problem, loss: str, seed: int, number: int, kept: floa
     """
     linear, rng = linear_unknowns(problem), np.random.default_rng([seed, number])
     seen: list[tuple[float, int, Start]] = []
-    for drawn in round_starts(problem, seed, number, PLACES, DECADES):
+    for drawn in round_starts(problem, seed, number, CURVE_CANDIDATES, CURVE_START_DECADES):
         start = replace(drawn, parameters={p: v for p, v in drawn.parameters.items() if rng.random() >= kept})
         values = projected(problem, _values(problem, start), linear)
         residuals = None if values is None else open_loop_residuals(problem, values)

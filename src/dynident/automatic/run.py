@@ -34,12 +34,12 @@ from dynident.solvers.solver_result import Iteration
 from dynident.status import Status, StatusCode, fit_status
 from dynident.tolerances import LEAST_OF_NOISE, SETTLED_MISFIT, SMOOTHED_LIMIT
 
-Step = Callable[[AutomaticSetup, AutomaticState], AutomaticState]
+LadderStep = Callable[[AutomaticSetup, AutomaticState], AutomaticState]
 IN_WORDS = {"smooth": "smoothing", "prediction": "is it noise in the model or its inputs?",
             "climb": "climbing from a weak model to a strong one", "rounds": "restarts, round {round}"}
 
 
-def stage_named(name: str) -> Step:
+def stage_named(name: str) -> LadderStep:
     """The stage; those that need a smoother are loaded when first asked for."""
     if name == "plain":
         return plain
@@ -50,7 +50,7 @@ def stage_named(name: str) -> Step:
     return {"smooth": smooth_stage, "climb": climb, "rounds": rounds}[name]
 
 
-def unless_stopped(name: str) -> Step:
+def unless_stopped(name: str) -> LadderStep:
     """A stage that was asked for, where nothing has stopped the ladder before it."""
     def step(setup: AutomaticSetup, state: AutomaticState) -> AutomaticState:
         agreed = name == "prediction" and state.stopped is StopReason.AGREED  # on what is not noise: then it is asked, too

@@ -28,17 +28,17 @@ from dynident.problem.problem import Problem
 from dynident.solvers.gauss_newton import GaussNewton
 from dynident.solvers.levenberg_marquardt import LevenbergMarquardt
 from dynident.solvers.solver_result import SolverResult
+from dynident.statistics.residual_statistics import NORMAL_MEDIAN
 from dynident.tolerances import LINKED_DEFECT
 from dynident.transcription.parameter_constraints import parameter_constraints
 from dynident.transcription.shooting import Shooting, default_segments
 
 SMOOTHING_ITERATIONS = 50
 STRONG_ITERATIONS = 30
-LONGEST_PART = 5000  # samples; of longer records the smoother sees a part, and the last fit all
+LONGEST_SMOOTHED_PART = 5000  # samples; of longer records the smoother sees a part, and the last fit all
 NOISE_ORDER = 3  # of the differences from which noise is read off a record
 NOISE_GAIN = 20.0  # variance of a third difference of white noise of variance one
 LEAST_NOISE = 1e-4  # of a signal's spread: records without noise still have a size
-NORMAL_MEDIAN = 0.6745  # the median of |x| for a standard normal x
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,9 +107,9 @@ def smoothing_route(problem: Problem) -> SmoothingRoute | None:
 
 def _shortened(problem: Problem) -> list[Any]:
     total = sum(e.samples for e in problem.experiments)
-    if total <= LONGEST_PART:
+    if total <= LONGEST_SMOOTHED_PART:
         return list(problem.experiments)
-    keep = [max(2, round(e.samples * LONGEST_PART / total)) for e in problem.experiments]
+    keep = [max(2, round(e.samples * LONGEST_SMOOTHED_PART / total)) for e in problem.experiments]
     return [e.window(float(e.time[0]), float(e.time[k - 1])) for e, k in zip(problem.experiments, keep, strict=True)]
 
 

@@ -28,7 +28,7 @@ from dynident.status import StatusCode
 from dynident.tolerances import SAME_MISFIT
 from dynident.transcription.initial_guess import start_values
 
-BESIDE = 0.1  # of an unknown's size: how far beside an end the cost is looked at
+END_PERTURBATION = 0.1  # of an unknown's size: how far beside an end the cost is looked at
 LAST_ITERATIONS = 200  # of a fit from an end that did not converge
 
 
@@ -123,7 +123,7 @@ def values_beside(problem: Problem, values: Mapping[str, float]) -> Iterator[dic
     """Values with one unknown moved by a tenth of its size, to either side, within its bounds."""
     for unknown in problem.unknowns:
         size = abs(values[unknown.name]) or unknown.scale or 1.0
-        for away in (-BESIDE * size, BESIDE * size):
+        for away in (-END_PERTURBATION * size, END_PERTURBATION * size):
             moved = float(np.clip(values[unknown.name] + away, unknown.lower, unknown.upper))
             if moved != values[unknown.name]:
                 yield {**values, unknown.name: moved}

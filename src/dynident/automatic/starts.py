@@ -12,7 +12,7 @@ from dynident.problem.problem import Problem
 from dynident.transcription.initial_guess import states_from_measurements
 
 STARTS_PER_ROUND = 8
-DECADES = (1.0, 2.0, 3.0)  # to either side of the start, round by round
+START_DECADES = (1.0, 2.0, 3.0)  # to either side of the start, round by round
 WHOLE = 300.0  # decades: as far as the bounds reach, where a likelihood has several maxima
 FIRST_STATE_DECADES = 1.0  # to either side of 1, of first states that nothing shows
 SIGNED_ROUNDS = 4  # each so many-th round leaves the signs open, where bounds do
@@ -28,7 +28,7 @@ class Start:
 
 
 def round_starts(problem: Problem, seed: int, number: int, count: int = STARTS_PER_ROUND,
-                 distances: Sequence[float] = DECADES) -> list[Start]:
+                 distances: Sequence[float] = START_DECADES) -> list[Start]:
     """Sobol points of one round; every second one also draws the first states that nothing shows."""
     from scipy.stats import qmc  # here, because it takes half a second to load
 

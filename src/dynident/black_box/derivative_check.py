@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dynident.black_box.finite_differences import DifferencePoint, FiniteDifference, Outputs, refine_difference
+from dynident.black_box.finite_differences import DifferencePoint, FiniteDifference, SimulatedOutputs, refine_difference
 from dynident.errors import SimulationDiverged
 from dynident.integrators.grid import Grid
 from dynident.problem.problem import Problem
@@ -67,7 +67,7 @@ class ModelDerivatives:
     def unchecked(self) -> DerivativeCheck:
         return DerivativeCheck(frozenset(range(len(self.problem.names)) if self.simulator.has_derivatives else ()))
 
-    def confirmed(self, check: DerivativeCheck, values: np.ndarray, grids: Sequence[Grid]) -> dict[int, Outputs]:
+    def confirmed(self, check: DerivativeCheck, values: np.ndarray, grids: Sequence[Grid]) -> dict[int, SimulatedOutputs]:
         """Columns of the confirmed unknowns; none where the model fails to give them at these values."""
         try:
             return self._columns(values, grids, sorted(check.confirmed)) if check.confirmed else {}
@@ -80,7 +80,7 @@ class ModelDerivatives:
         asked = sorted(check.undecided & set(differences))
         parameters = {int(i) for b in self.problem.bindings for i in b.parameter_unknown if i >= 0}
         initials = [i for i in asked if i not in parameters]
-        given: dict[int, Outputs] = {}
+        given: dict[int, SimulatedOutputs] = {}
         # by all, or where the model refuses parameters by the initial states alone
         for some in ([asked] if len(check.refusals) < MAX_REFUSALS else []) + [initials] * (initials != asked):
             try:
@@ -98,7 +98,7 @@ class ModelDerivatives:
         verdicts = _verdicts(point, noise, self.confirmed(check, point.values, grids), differences)
         return check.with_verdicts({i: right for i, right in verdicts.items() if not right})
 
-    def _columns(self, values: np.ndarray, grids: Sequence[Grid], unknowns: Sequence[int]) -> dict[int, Outputs]:
+    def _columns(self, values: np.ndarray, grids: Sequence[Grid], unknowns: Sequence[int]) -> dict[int, SimulatedOutputs]:
         found: dict[int, list[np.ndarray]] = {i: [] for i in unknowns}
         for e, (grid, binding) in enumerate(zip(grids, self.problem.bindings, strict=True)):
             places = [[np.flatnonzero(of == i) for of in (binding.parameter_unknown, binding.initial_unknown)]
@@ -115,14 +115,14 @@ class ModelDerivatives:
         return {i: tuple(columns) for i, columns in found.items()}
 
 
-def _verdicts(point: DifferencePoint, noise: float, given: Mapping[int, Outputs],
+def _verdicts(point: DifferencePoint, noise: float, given: Mapping[int, SimulatedOutputs],
               differences: Mapping[int, FiniteDifference]) -> dict[int, bool]:
     """Of each derivative whether it is that of the simulation; without those that differences cannot tell."""
     found = {i: _agrees(point, noise, i, column, differences[i]) for i, column in given.items()}
     return {i: agrees for i, agrees in found.items() if agrees is not None}
 
 
-def _agrees(point: DifferencePoint, noise: float, i: int, given: Outputs, difference: FiniteDifference) -> bool | None:
+def _agrees(point: DifferencePoint, noise: float, i: int, given: SimulatedOutputs, difference: FiniteDifference) -> bool | None:
     first = _compare(point, given, difference)
     if first or point.distance(given, difference.derivative) <= DERIVATIVE_REFUTED * difference.noise:
         return first
@@ -130,7 +130,7 @@ def _agrees(point: DifferencePoint, noise: float, i: int, given: Outputs, differ
     return None if closer is None else _compare(point, given, closer)
 
 
-def _compare(point: DifferencePoint, given: Outputs, difference: FiniteDifference) -> bool | None:
+def _compare(point: DifferencePoint, given: SimulatedOutputs, difference: FiniteDifference) -> bool | None:
     distance = point.distance(given, difference.derivative)
     if distance > DERIVATIVE_AGREES * difference.length + DERIVATIVE_REFUTED * (difference.noise + difference.truncation):
         return False

@@ -20,7 +20,7 @@ from dynident.black_box.finite_differences import (
     DifferencePoint,
     FiniteDifference,
     NoFiniteNeighbour,
-    Outputs,
+    SimulatedOutputs,
     difference_columns,
     measure_noise,
     optimal_steps,
@@ -73,8 +73,8 @@ class EvaluationCache:
         self.model_derivatives = ModelDerivatives(problem, simulator)
         self.simulations = 0
         self.learnt = DifferenceKnowledge(self.model_derivatives.unchecked())
-        self._outputs: OrderedDict[tuple[bytes, bytes], Outputs] = OrderedDict()
-        self._jacobians: OrderedDict[tuple[bytes, bytes], Outputs] = OrderedDict()
+        self._outputs: OrderedDict[tuple[bytes, bytes], SimulatedOutputs] = OrderedDict()
+        self._jacobians: OrderedDict[tuple[bytes, bytes], SimulatedOutputs] = OrderedDict()
 
     @property
     def integrator(self) -> SimulatorIntegrator:
@@ -85,7 +85,7 @@ class EvaluationCache:
         """What was found out about the model on the way."""
         return (*self.simulator.notes, *self.learnt.check.notes(self.problem.names), *self.pool.notes)
 
-    def outputs(self, rows: Sequence[np.ndarray], grids: Sequence[Grid]) -> list[Outputs | SimulationDiverged]:
+    def outputs(self, rows: Sequence[np.ndarray], grids: Sequence[Grid]) -> list[SimulatedOutputs | SimulationDiverged]:
         """What the model does for each row of values: its outputs, or why there are none."""
         keys = [(row.tobytes(), self._steps(grids)) for row in rows]
         new = [i for i, key in enumerate(keys) if key not in self._outputs]
@@ -96,7 +96,7 @@ class EvaluationCache:
             done = self.pool.map(lambda job: _simulate(common, *job), jobs)
         else:
             done = list(map_ordered(_simulate, common, jobs, self.executor, self.simulator.thread_safe))
-        found: dict[int, Outputs | SimulationDiverged] = {  # now, since what is new may push them out
+        found: dict[int, SimulatedOutputs | SimulationDiverged] = {  # now, since what is new may push them out
             i: self._outputs[key] for i, key in enumerate(keys) if key in self._outputs}
         for k, i in enumerate(new):
             own = done[k * len(grids):(k + 1) * len(grids)]
@@ -106,7 +106,7 @@ class EvaluationCache:
                 self._keep(self._outputs, keys[i], found[i])
         return [found[i] for i in range(len(keys))]
 
-    def at(self, values: np.ndarray, grids: Sequence[Grid]) -> Outputs:
+    def at(self, values: np.ndarray, grids: Sequence[Grid]) -> SimulatedOutputs:
         found = self.outputs([values], grids)[0]
         if isinstance(found, SimulationDiverged):
             raise found
@@ -123,7 +123,7 @@ class EvaluationCache:
                 for grid, (outputs, states) in zip(grids, found, strict=True)]
 
     def jacobian(self, values: np.ndarray, grids: Sequence[Grid], records: Sequence[ExperimentData], allowed: UnknownRange
-                 ) -> Outputs:
+                 ) -> SimulatedOutputs:
         """d outputs / d unknowns per experiment, (nodes, outputs, unknowns)."""
         key = (values.tobytes(), self._steps(grids))
         if key in self._jacobians:
@@ -206,7 +206,7 @@ def _simulate(common: tuple[Simulator, tuple[Grid, ...]], e: int, p: np.ndarray,
         return bad
 
 
-def _weighted(outputs: Outputs, records: Sequence[ExperimentData]) -> np.ndarray:
+def _weighted(outputs: SimulatedOutputs, records: Sequence[ExperimentData]) -> np.ndarray:
     return np.concatenate([y[r.weight > 0] * r.weight[r.weight > 0] for y, r in zip(outputs, records, strict=True)])
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from dynident.errors import SimulationDiverged
 from dynident.tolerances import SEEN_ABOVE_NOISE
 
-ORDER = 6  # of the differences that show the noise
+NOISE_DIFFERENCE_ORDER = 6  # of the differences that show the noise
 SPACING = 1e-4  # relative: wide enough for an adaptive solver to change its steps, narrow enough for smoothness
 MIN_NOISE = 1e-16  # relative; below it stands only rounding
 ROUNDING_NOISE = 1e-14  # relative; that little noise is nobody's fault and needs no second look
@@ -27,8 +27,8 @@ KINK_FRACTION = 0.05  # of all: what shows in so few is a kink
 CENTRAL_DIFFERENCE_FROM = 1e-4  # relative step beyond which the curvature shows in forward differences
 MAX_STEP = 0.05  # relative
 MIN_STEP = 1e-9  # relative
-Outputs = tuple[np.ndarray, ...]  # per experiment (nodes, outputs)
-SEED = 1  # the direction in which noise is looked for, and the global search, are the same in every run
+SimulatedOutputs = tuple[np.ndarray, ...]  # per experiment (nodes, outputs)
+DIFFERENCE_SEED = 1  # the direction in which noise is looked for, and the global search, are the same in every run
 LINE_REFINEMENTS = (1.0, 1e-2, 1e-4)  # of the usual spacing, where that meets what is not finite or is no noise
 LASTING_NOISE = 20.0  # what falls by less, where one looks a hundred times closer, is noise all the same
 MAX_SINGLE_DIRECTIONS = 4  # unknowns that are moved alone where all together fail
@@ -51,7 +51,7 @@ def is_noise(line: Sequence[np.ndarray]) -> bool:
 
 
 def _in_few_samples(line: Sequence[np.ndarray]) -> bool:
-    squares = np.sort(np.diff(np.stack(line), n=ORDER, axis=0)[0] ** 2)
+    squares = np.sort(np.diff(np.stack(line), n=NOISE_DIFFERENCE_ORDER, axis=0)[0] ** 2)
     most = squares[:int((1 - KINK_FRACTION) * squares.size)]
     return float(np.sum(most)) < float(np.sum(squares)) / NOISE_RATIO**2 and squares.size > 1 / KINK_FRACTION
 
@@ -61,7 +61,7 @@ def _noise_by_order(line: Sequence[np.ndarray]) -> list[float]:
     table = np.stack(line)
     size = max(float(np.linalg.norm(outputs)) for outputs in table)
     found = []
-    for order in range(1, ORDER + 1):
+    for order in range(1, NOISE_DIFFERENCE_ORDER + 1):
         table = np.diff(table, axis=0)
         factor = math.factorial(order) / math.sqrt(math.factorial(2 * order))  # gamma_k = (k!)^2 / (2k)!
         level = factor * float(np.linalg.norm(table)) / math.sqrt(len(table))
@@ -87,18 +87,18 @@ class DifferencePoint:
     """A point, what was simulated there, and how far each unknown may be moved from it."""
 
     values: np.ndarray
-    base: Outputs
+    base: SimulatedOutputs
     size: np.ndarray  # of each unknown
     longest_step: np.ndarray  # of each unknown
     lower: np.ndarray
     upper: np.ndarray
-    simulate: Callable[[Sequence[np.ndarray]], list[Outputs | SimulationDiverged]]
-    weighted: Callable[[Outputs], np.ndarray]
+    simulate: Callable[[Sequence[np.ndarray]], list[SimulatedOutputs | SimulationDiverged]]
+    weighted: Callable[[SimulatedOutputs], np.ndarray]
 
-    def length(self, outputs: Outputs) -> float:
+    def length(self, outputs: SimulatedOutputs) -> float:
         return float(np.linalg.norm(self.weighted(outputs)))
 
-    def distance(self, one: Outputs, other: Outputs) -> float:
+    def distance(self, one: SimulatedOutputs, other: SimulatedOutputs) -> float:
         return float(np.linalg.norm(self.weighted(one) - self.weighted(other)))
 
 
@@ -106,7 +106,7 @@ class DifferencePoint:
 class FiniteDifference:
     """A derivative by one unknown, and lengths of what is wrong with it."""
 
-    derivative: Outputs
+    derivative: SimulatedOutputs
     length: float
     noise: float  # error by the noise of the simulation
     truncation: float  # truncation error: by the curvature over the step, as far as it can be guessed
@@ -128,7 +128,7 @@ def measure_noise(point: DifferencePoint) -> float:
     """Relative, along a line on which all unknowns move; raises NoFiniteNeighbour where that meets none that is finite."""
     count = point.values.size
     failed: list[tuple[np.ndarray, SimulationDiverged]] = []
-    draw = np.random.default_rng(SEED)
+    draw = np.random.default_rng(DIFFERENCE_SEED)
     together = draw.choice([-1.0, 1.0], count) * draw.uniform(0.5, 1.0, count) / np.sqrt(max(1, count))
     for direction in (together, *(np.eye(count)[:MAX_SINGLE_DIRECTIONS] if count > 1 else ())):
         before: float | None = None
@@ -151,7 +151,7 @@ def _simulate_line(point: DifferencePoint, step: np.ndarray, failed: list[tuple[
                    ) -> list[np.ndarray] | None:
     """Outputs at equal distances, or the other way; None, and where it failed, if both ways meet what is not finite."""
     for sign in (1.0, -1.0):
-        rows = [point.values + k * _inside_bounds(point, sign * step) for k in range(ORDER + 1)]
+        rows = [point.values + k * _inside_bounds(point, sign * step) for k in range(NOISE_DIFFERENCE_ORDER + 1)]
         found = point.simulate(rows[-1:])  # the farthest first: if it fails, it has cost but one
         found = found if isinstance(found[0], SimulationDiverged) else point.simulate(rows)
         bad = [(at, f) for at, f in zip(rows[-len(found):], found, strict=True) if isinstance(f, SimulationDiverged)]
@@ -163,7 +163,7 @@ def _simulate_line(point: DifferencePoint, step: np.ndarray, failed: list[tuple[
 
 def _inside_bounds(point: DifferencePoint, step: np.ndarray) -> np.ndarray:
     """Turned round or shortened where a bound is in the way."""
-    up, down = (point.upper - point.values) / ORDER, (point.values - point.lower) / ORDER
+    up, down = (point.upper - point.values) / NOISE_DIFFERENCE_ORDER, (point.values - point.lower) / NOISE_DIFFERENCE_ORDER
     ahead, back = np.where(step > 0, up, down), np.where(step > 0, down, up)
     turned = (np.abs(step) > ahead) & (back > ahead)
     return np.where(turned, -np.sign(step) * np.minimum(np.abs(step), back), np.sign(step) * np.minimum(np.abs(step), ahead))
@@ -225,8 +225,8 @@ def _differences(point: DifferencePoint, noise: float, steps: dict[int, float], 
     return made
 
 
-def _quotient(point: DifferencePoint, noise: float, i: int, one: tuple[float, Outputs], other: tuple[float, Outputs]
-              ) -> FiniteDifference:
+def _quotient(point: DifferencePoint, noise: float, i: int, one: tuple[float, SimulatedOutputs],
+              other: tuple[float, SimulatedOutputs]) -> FiniteDifference:
     distance, middle = float(one[0] - other[0]), point.values[i]
     with np.errstate(invalid="ignore"):  # outputs that nobody measures need not be finite
         derivative = tuple((a - b) / distance for a, b in zip(one[1], other[1], strict=True))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dynident.black_box.finite_differences import SEED
+from dynident.black_box.finite_differences import DIFFERENCE_SEED
 from dynident.black_box.setup import BlackBoxTranscription
 from dynident.black_box.solver_error import MAX_REFITS, check_solver
 from dynident.errors import DynidentError, SimulationDiverged, SimulatorLost
@@ -158,7 +158,7 @@ def _evolved(cost: SearchedCost, evaluations: int) -> Any:
     members = int(np.clip(evaluations // (MIN_GENERATIONS * count), MIN_MEMBERS_PER_UNKNOWN, MAX_MEMBERS_PER_UNKNOWN))
     return differential_evolution(
         cost, list(zip(finite.coordinates.lower, finite.coordinates.upper, strict=True)), popsize=members,
-        maxiter=max(1, evaluations // (members * count) - 1), rng=SEED, polish=False, x0=finite.start().unknowns)
+        maxiter=max(1, evaluations // (members * count) - 1), rng=DIFFERENCE_SEED, polish=False, x0=finite.start().unknowns)
 
 
 def recheck_derivatives(transcription: BlackBoxTranscription, estimate: Estimate

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynident.black_box.evaluation_cache import EvaluationCache, UnknownRange
-from dynident.black_box.finite_differences import Outputs
+from dynident.black_box.finite_differences import SimulatedOutputs
 from dynident.integrators.propagation import Propagation
 from dynident.linalg.finite_problem import (
     Evaluation,
@@ -119,7 +119,7 @@ class BlackBoxProblem:
         """A point of the same problem with other weights or steps."""
         return point
 
-    def _outputs(self, point: Variables) -> Outputs:
+    def _outputs(self, point: Variables) -> SimulatedOutputs:
         return self._with_count(lambda: self.cache.at(self.objective.values(point), self.grids))
 
     def _with_count(self, work: Callable[[], Any]) -> Any:
@@ -129,7 +129,7 @@ class BlackBoxProblem:
         finally:
             self.counts["simulations"] += self.cache.simulations - before
 
-    def _jacobian(self, point: Variables) -> Outputs:
+    def _jacobian(self, point: Variables) -> SimulatedOutputs:
         values = self.objective.values(point)
         self.counts["jacobians"] += 1
         return self._with_count(lambda: self.cache.jacobian(values, self.grids, self.records, self._range(values)))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dynident.black_box.evaluation_cache import EvaluationCache
-from dynident.black_box.finite_differences import Outputs
+from dynident.black_box.finite_differences import SimulatedOutputs
 from dynident.black_box.setup import BlackBoxProblem, BlackBoxTranscription
 from dynident.errors import DynidentError
 from dynident.estimate.estimate import Estimate
@@ -103,7 +103,7 @@ class _SolutionPoint:
 
     values: np.ndarray
     finite: BlackBoxProblem
-    base: Outputs
+    base: SimulatedOutputs
     gain: np.ndarray  # (unknowns, weighted outputs): how a change of the outputs moves the unknowns ...
     std: np.ndarray  # ... and their standard errors
 
@@ -118,7 +118,7 @@ class _SolutionPoint:
         measured = sum(int(np.count_nonzero(r.weight > 0)) for r in finite.records)  # priors stand behind them
         return cls(values, finite, finite.cache.at(values, finite.grids), gain[:, :measured], np.linalg.norm(gain, axis=1))
 
-    def simulate(self, simulator: Simulator, substeps: int | None = None) -> Outputs:
+    def simulate(self, simulator: Simulator, substeps: int | None = None) -> SimulatedOutputs:
         grids = self.finite.grids if substeps is None else [g.with_substeps(substeps) for g in self.finite.grids]
         each = [self.finite.problem.parameters_and_initial_state(self.values, e) for e in range(len(grids))]
         return tuple(simulator.run(p, x0, grid)[0].copy() for (p, x0), grid in zip(each, grids, strict=True))

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from dynident.kalman.online import FilterEstimate, OnlineFilter
     from dynident.problem.problem import Problem
 
-WIDTH = 52  # columns of the table at a terminal, so that what stands above and below it fits a line
+WATCH_TABLE_WIDTH = 52  # columns of the table at a terminal, so that what stands above and below it fits a line
 REFRESH = 0.1  # seconds between two pictures at a terminal
 BETWEEN_SAVES = 5.0  # seconds
 POLL_SECONDS = 0.05  # seconds to wait for more lines
 READ_BYTES = 65_536  # bytes read from a pipe at once
-MEMORY = 0.98  # share of the past in the running mean of the innovations: some 50 samples
+INNOVATION_MEMORY = 0.98  # share of the past in the running mean of the innovations: some 50 samples
 SUSPICIOUS = 3.0  # mean squared innovation over its variance from which on the filter is called too sure
 
 From = Annotated[str, typer.Option("--from", metavar="stdin|FILE", help=(
@@ -173,7 +173,7 @@ def _averaged(mean: float | None, known: FilterEstimate) -> float | None:
     if not seen:
         return mean
     size = known.nis / seen
-    return size if mean is None else MEMORY * mean + (1 - MEMORY) * size
+    return size if mean is None else INNOVATION_MEMORY * mean + (1 - INNOVATION_MEMORY) * size
 
 
 class _display:
@@ -218,7 +218,7 @@ def verdict(mean: float | None) -> str:
 def picture(known: FilterEstimate, count: int, skipped: int, mean: float | None) -> Any:
     from rich.table import Table
 
-    table = Table(title=f"t = {known.time:g}   {counted(count, skipped)}", caption=verdict(mean), min_width=WIDTH)
+    table = Table(title=f"t = {known.time:g}   {counted(count, skipped)}", caption=verdict(mean), min_width=WATCH_TABLE_WIDTH)
     for heading in ("", "value", "standard deviation"):
         table.add_column(heading)
     std = known.std

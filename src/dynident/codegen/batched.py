@@ -24,7 +24,7 @@ void {name}_columns(long long count, const double **arg, const long long *step, 
   }}
 }}
 """
-WORTH_A_THREAD = 20_000  # columns; below it a thread costs more than it saves
+COLUMNS_WORTH_A_THREAD = 20_000  # columns; below it a thread costs more than it saves
 
 
 class BatchedFunction:
@@ -58,7 +58,7 @@ class BatchedFunction:
             loop(ctypes.c_longlong(end - begin), pointers, (ctypes.c_longlong * max(1, len(step)))(*step), places,
                  (ctypes.c_longlong * len(results))(*[r.shape[1] for r in results]))
 
-        threads = min(cpu_count() or 1, count // WORTH_A_THREAD)
+        threads = min(cpu_count() or 1, count // COLUMNS_WORTH_A_THREAD)
         if threads < 2:
             run(0, count)
         else:  # the compiled functions keep nothing between calls, so that threads may share them

@@ -21,7 +21,7 @@ GAIN = 35.15  # N/V
 SIGN_SMOOTHING = 0.005  # m/s; the sign of the velocity is smoothed over this range
 
 SAMPLE_TIME = 0.005  # s
-SAMPLES = 2001
+RECORD_SAMPLES = 2001
 ENCODER_JITTER = 2e-5  # m, standard deviation before the counter
 ENCODER_COUNT = 1e-5  # m per count; with the jitter above, rounding acts as additional noise of count / sqrt(12)
 TACHOMETER_STD = 2e-3  # m/s
@@ -65,9 +65,9 @@ def axis(t: float, state: np.ndarray, voltage: float) -> list[float]:
 def record(reference: Reference, seed: int) -> np.ndarray:
     """Columns t, u, q, v (samples, 4): time, voltage, encoder position, tachometer velocity."""
     noise = np.random.default_rng(seed)
-    rows = np.zeros((SAMPLES, 4))
+    rows = np.zeros((RECORD_SAMPLES, 4))
     state = np.zeros(2)
-    for k in range(SAMPLES):
+    for k in range(RECORD_SAMPLES):
         t = k * SAMPLE_TIME
         jittered = state[0] + ENCODER_JITTER * noise.standard_normal()
         position = ENCODER_COUNT * np.round(jittered / ENCODER_COUNT) + 0.0  # no minus zero in the file
@@ -75,7 +75,7 @@ def record(reference: Reference, seed: int) -> np.ndarray:
         wanted = STIFFNESS * (reference(t) - position) - DAMPING * velocity
         voltage = np.round(np.clip(wanted, -LARGEST_VOLTAGE, LARGEST_VOLTAGE), VOLTAGE_DIGITS) + 0.0
         rows[k] = t, voltage, position, velocity
-        if k + 1 < SAMPLES:
+        if k + 1 < RECORD_SAMPLES:
             state = solve_ivp(axis, (t, t + SAMPLE_TIME), state, args=(voltage,), method="DOP853",
                               rtol=1e-11, atol=1e-13).y[:, -1]
     return rows

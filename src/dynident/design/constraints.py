@@ -31,7 +31,7 @@ from dynident.verbs.simulate import simulate
 
 ABSOLUTE = re.compile(r"abs\((.*)\)")
 REFINEMENT = 10  # fine steps per sample
-TIGHTENING = 1.2  # times the violation that was found: by how much a constraint moves in
+CONSTRAINT_TIGHTENING = 1.2  # times the violation that was found: by how much a constraint moves in
 
 Peak = tuple[float, float]  # where, in samples, a stretch of violation is worst, and by how much
 
@@ -217,7 +217,7 @@ def add_constraint_points(points: Sequence[np.ndarray], constraints: Sequence[Pa
         new = set().union(*beside) if not constraint.terminal else set()
         new -= set(known.tolist()) | (set() if constraint.acts_at_start else {0})
         left = [size for (_, size), samples in zip(peaks, beside, strict=True) if not samples & new]
-        tighter.append(constraint.with_margin(TIGHTENING * max(left, default=0.0)))
+        tighter.append(constraint.with_margin(CONSTRAINT_TIGHTENING * max(left, default=0.0)))
         more.append(np.union1d(known, sorted(new)).astype(int))
     return tuple(more), tuple(tighter)
 

@@ -35,7 +35,7 @@ ACCELERATION_PER_VELOCITY = 5.0  # 1/s; URDF has no limit of accelerations
 KEPT_BACK = 0.05  # of a range of torques or boxes, while searching: a penalty stops a little outside
 BEST_TORQUES = 1e-3  # noise of torques over their size, at best: what shows less is no parameter to plan for
 CRITERIA = ("log det", "condition")
-Criterion = Callable[[np.ndarray], tuple[float, np.ndarray]]  # of a scaled regressor: value to lower, and its gradient
+CriterionFunction = Callable[[np.ndarray], tuple[float, np.ndarray]]  # of a scaled regressor: value to lower, and its gradient
 LIMITS = ("position", "velocity", "acceleration", "torque")
 
 
@@ -329,7 +329,7 @@ class _Search:
         condition = float(unit[0] / unit[-1]) if unit[-1] > 0 else np.inf
         return 2 * float(np.sum(np.log(np.maximum(singular, np.finfo(float).tiny)))), condition
 
-    def cost(self, x: np.ndarray, base: np.ndarray, scales: np.ndarray, weight: float, criterion: Criterion
+    def cost(self, x: np.ndarray, base: np.ndarray, scales: np.ndarray, weight: float, criterion: CriterionFunction
              ) -> tuple[float, np.ndarray]:
         """A criterion of the scaled regressor plus squared violations, and the gradient."""
         motion, rows = self.motion(x), self.rows(x)

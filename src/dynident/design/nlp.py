@@ -15,7 +15,7 @@ from dynident.design.sensitivity_simulation import (
     InputTrajectory,
     PlannedSimulation,
     SensitivityResult,
-    Values,
+    SignalValues,
     evaluate_formula,
 )
 from dynident.design.signals import SignalConstraint
@@ -64,7 +64,7 @@ class DesignNlp:
         return tuple(self.problem.prior.unknown_columns(r, whole.initial, whole.free) for r in range(self.problem.records))
 
     @cached_property
-    def signal_constraints(self) -> list[tuple[SignalConstraint, slice, Callable[[float, np.ndarray], Values]]]:
+    def signal_constraints(self) -> list[tuple[SignalConstraint, slice, Callable[[float, np.ndarray], SignalValues]]]:
         tau = self.simulation.inputs.tau
         return [(own, part, evaluate_formula(own.formula, part.stop - part.start, tau if own.everywhere else tau[-1:]))
                 for own, part in self.simulation.inputs.signal_constraints()]

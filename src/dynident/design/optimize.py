@@ -100,10 +100,10 @@ def optimize_design(problem: DesignProblem, report: Report = lambda progress: No
     return state
 
 
-Step = Callable[[DesignProblem, DesignState, Report], DesignState]
+DesignStep = Callable[[DesignProblem, DesignState, Report], DesignState]
 
 
-def next_step(problem: DesignProblem, state: DesignState) -> Step:
+def next_step(problem: DesignProblem, state: DesignState) -> DesignStep:
     if len(state.optima) < len(state.starts):
         return optimize_from_start
     if state.candidate is None:

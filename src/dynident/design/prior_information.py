@@ -26,7 +26,7 @@ from dynident.statistics.identifiability import Identifiability, identifiability
 from dynident.tolerances import SINGULAR_VALUE_PROJECTION
 from dynident.transcription.initial_guess import start_values
 
-UNIFORM = np.sqrt(3)  # radius over std of errors that are evenly distributed within bounds
+UNIFORM_RADIUS_PER_STD = np.sqrt(3)  # radius over std of errors that are evenly distributed within bounds
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,7 +217,7 @@ def sensor_std(known: Problem | Estimate) -> np.ndarray:
 
 def _std_of(noise: Noise) -> float | None:
     if isinstance(noise, Bounded):
-        return float(np.mean(np.asarray(noise.radius, float))) / UNIFORM
+        return float(np.mean(np.asarray(noise.radius, float))) / UNIFORM_RADIUS_PER_STD
     return None if noise.std is None else float(np.sqrt(np.mean(np.square(np.asarray(noise.std, float)))))
 
 
@@ -230,7 +230,7 @@ def _notes_on_bounded_noise(problem: Problem) -> list[str]:
 
 def _with_gaussian_noise(run: Experiment) -> Experiment:
     """Bounded errors count as evenly distributed; said in the notes of the plan."""
-    return replace(run, noise={name: Gaussian(np.asarray(n.radius) / UNIFORM) if isinstance(n, Bounded) else n
+    return replace(run, noise={name: Gaussian(np.asarray(n.radius) / UNIFORM_RADIUS_PER_STD) if isinstance(n, Bounded) else n
                                for name, n in run.noise.items() if name in run.outputs})
 
 

@@ -19,13 +19,13 @@ from dynident.errors import SimulationDiverged
 from dynident.integrators import integrator_named
 from dynident.integrators.grid import Grid
 from dynident.integrators.propagation import Propagator, propagator_for
+from dynident.methods.substeps import MAX_SUBSTEPS
 from dynident.models.equations import EquationModel
 from dynident.models.variational import VariationalModel
 from dynident.tolerances import PLAN_INTEGRATION
 
-MAX_SUBSTEPS = 64  # between two samples
-Formula = Callable[[ca.SX, ca.SX, ca.SX], ca.SX]  # (tau, duration, coefficients)
-Values = tuple[np.ndarray, np.ndarray, np.ndarray]  # value, d/d coefficients, d/d duration; samples first
+SignalFormula = Callable[[ca.SX, ca.SX, ca.SX], ca.SX]  # (tau, duration, coefficients)
+SignalValues = tuple[np.ndarray, np.ndarray, np.ndarray]  # value, d/d coefficients, d/d duration; samples first
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +132,7 @@ class InputTrajectory:
     samples: int
     reference_duration: float  # s; the duration, or the longest one where it is free
     free_duration: bool
-    _evaluators: tuple[Callable[[float, np.ndarray], Values], ...] = field(init=False, repr=False)
+    _evaluators: tuple[Callable[[float, np.ndarray], SignalValues], ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         duration = None if self.free_duration else self.reference_duration
@@ -182,7 +182,7 @@ class InputTrajectory:
         return [(own, part) for s, part in zip(self.signals.values(), self.slices, strict=True) for own in s.constraints()]
 
 
-def _evaluator(signal: Signal, tau: np.ndarray, duration: float | None) -> Callable[[float, np.ndarray], Values]:
+def _evaluator(signal: Signal, tau: np.ndarray, duration: float | None) -> Callable[[float, np.ndarray], SignalValues]:
     """The signal at all samples; by its basis functions where it is linear in its coefficients and has a fixed duration."""
     count = len(signal.names)
     evaluate = evaluate_formula(signal.formula, count, tau)
@@ -194,7 +194,7 @@ def _evaluator(signal: Signal, tau: np.ndarray, duration: float | None) -> Calla
     return lambda _, own: (zero + basis @ own, basis, zero * 0)
 
 
-def evaluate_formula(formula: Formula, count: int, tau: np.ndarray) -> Callable[[float, np.ndarray], Values]:
+def evaluate_formula(formula: SignalFormula, count: int, tau: np.ndarray) -> Callable[[float, np.ndarray], SignalValues]:
     """A formula of `count` coefficients at some places of the record, as a function of duration and coefficients."""
     place, duration, c = ca.SX.sym("s"), ca.SX.sym("T"), ca.SX.sym("c", count)
     value = ca.SX(formula(place, duration, c))
@@ -202,7 +202,7 @@ def evaluate_formula(formula: Formula, count: int, tau: np.ndarray) -> Callable[
     samples = tau.size
     mapped = ca.Function("signal", [place, duration, c], results).map(samples)
 
-    def evaluate(length: float, coefficients: np.ndarray) -> Values:
+    def evaluate(length: float, coefficients: np.ndarray) -> SignalValues:
         columns = np.tile(coefficients[:, None], (1, samples)) if count else ca.DM(0, samples)
         u, du, stretch = mapped(tau[None], np.full((1, samples), length), columns)
         derivatives = np.asarray(du).reshape((count, samples), order="F").T if count else np.zeros((samples, 0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import linprog
 
-from dynident.design.prior_information import UNIFORM, PriorInformation
+from dynident.design.prior_information import UNIFORM_RADIUS_PER_STD, PriorInformation
 
 NOISE_DRAWS = 5  # over which the predicted set width is averaged
 NOISE_SEED = 1
@@ -33,8 +33,8 @@ def _widths(rows: np.ndarray, scale: np.ndarray, of_interest: np.ndarray, ties: 
     J = J[np.any(J != 0, axis=1)]
     widths = []
     for _ in range(NOISE_DRAWS):
-        errors = rng.uniform(-UNIFORM, UNIFORM, len(J))
-        A, b = np.vstack([J, -J]), np.concatenate([UNIFORM + errors, UNIFORM - errors])
+        errors = rng.uniform(-UNIFORM_RADIUS_PER_STD, UNIFORM_RADIUS_PER_STD, len(J))
+        A, b = np.vstack([J, -J]), np.concatenate([UNIFORM_RADIUS_PER_STD + errors, UNIFORM_RADIUS_PER_STD - errors])
         widths.append([_extent(A, b, ties, i) * scale[i] for i in of_interest])
     return np.mean(widths, axis=0)
 

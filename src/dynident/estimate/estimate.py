@@ -20,7 +20,7 @@ from dynident.problem.problem import Problem, given_std
 from dynident.solvers.solver_result import Iteration
 from dynident.statistics.residual_statistics import independent_share, lag_one
 from dynident.statistics.residual_tests import (
-    FEWEST_SAMPLES,
+    FEWEST_TESTED,
     ResidualTest,
     noise_as_fitted,
     noise_level,
@@ -376,7 +376,7 @@ def validation_metrics(experiment: Experiment, trajectory: Trajectory, noise_std
             scaled = residual / given
             alike = 1.0 if whiteness(scaled).passed else independent_share(lag_one(scaled))
             tests.append(noise_level(float(np.nansum(scaled**2)), float(np.sum(there)), name, independent=alike))
-        elif noise_std.get(name) and np.sum(there) >= FEWEST_SAMPLES:
+        elif noise_std.get(name) and np.sum(there) >= FEWEST_TESTED:
             tests.append(noise_as_fitted(residual, noise_std[name], dof, name))
         tests += residual_tests(residual, name, given, inputs)
     return Validation(

@@ -11,7 +11,7 @@ from dynident.models.augmented import ParameterTransform
 from dynident.statistics.distributions import chi_square_quantile, normal_quantile
 from dynident.statistics.residual_tests import (
     CONFIDENCE,
-    FEWEST_SAMPLES,
+    FEWEST_TESTED,
     MOST_LAGS,
     ResidualTest,
     autocorrelation,
@@ -76,10 +76,10 @@ def consistency(whitened: list[np.ndarray], outputs: tuple[str, ...]) -> tuple[R
     later = np.concatenate([w[len(w) // 2:].ravel() for w in whitened]) if whitened else np.zeros(0)
     for values, subject in ((whole, "innovations"), (later, "innovations in the second half")):
         values = values[np.isfinite(values)]
-        if values.size >= FEWEST_SAMPLES:
+        if values.size >= FEWEST_TESTED:
             tests.append(innovation_size(values, subject))
     for j, name in enumerate(outputs):
-        series = [w[:, j] for w in whitened if np.sum(np.isfinite(w[:, j])) >= FEWEST_SAMPLES]
+        series = [w[:, j] for w in whitened if np.sum(np.isfinite(w[:, j])) >= FEWEST_TESTED]
         if series:
             tests.append(_memory(max(series, key=len), f"innovations of {name}"))
     return tuple(tests)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-FEWEST = 8  # intervals in a row over which errors are added up
+FEWEST_INTERVALS = 8  # intervals in a row over which errors are added up
 NOTABLE = 3.0  # standard deviations; smoothed errors are smaller than those that acted
 
 
@@ -68,7 +68,7 @@ class SmootherResult:
             for i, name in enumerate(record.names):
                 if name not in self.weights:
                     continue
-                pushed, width = np.append(0.0, np.cumsum(record.model_error[:-1, i] * gaps)), FEWEST
+                pushed, width = np.append(0.0, np.cumsum(record.model_error[:-1, i] * gaps)), FEWEST_INTERVALS
                 while width <= gaps.size // 4:
                     expected = np.sqrt((record.time[width:] - record.time[:-width]) / self.weights[name])
                     size = np.abs(pushed[width:] - pushed[:-width]) / expected

@@ -22,8 +22,8 @@ from dynident.tolerances import SPREAD_TOLERANCE
 FALSE_ALARM = 0.05  # probability that a fleet of machines that differ as usual shows any
 EFFICIENCY = 0.37  # of a spread by medians: it is as sure as a standard deviation of so many times the values
 OF_MEDIAN = np.pi / 2  # variance of a median over that of a mean
-FEWEST = 5  # machines below which none can be called an outlier
-MAX_ITERATIONS = 50  # of middle and spread; far fewer are needed
+FEWEST_MACHINES = 5  # machines below which none can be called an outlier
+MAX_CENTRE_ITERATIONS = 50  # of middle and spread; far fewer are needed
 MANY_RECORDS = 30  # of a machine
 BISECTIONS = 60
 DRAWN, LEAST_DRAWN = 2_000_000, 1_000  # machines, and fleets, that are drawn to see how far the farthest one lies
@@ -71,7 +71,7 @@ class RobustCentre:
 def robust_centre(values: np.ndarray, std: np.ndarray) -> RobustCentre:
     """Weighted median, and the spread by the median of the distances from it."""
     middle, spread = float(np.median(values)), 0.0
-    for _ in range(MAX_ITERATIONS):
+    for _ in range(MAX_CENTRE_ITERATIONS):
         before = middle, spread
         spread = robust_spread(values - middle, std)
         middle = weighted_median(values, 1 / np.maximum(np.hypot(spread, std), np.finfo(float).tiny))
@@ -107,7 +107,7 @@ def find_outliers(parameter: str, machines: Sequence[str], records: Sequence[str
     Values without a finite error take no part. Logarithms are compared where the parameter is estimated as one.
     """
     use = np.isfinite(values) & np.isfinite(std) & (std > 0) & ((values > 0) | (not log))
-    if np.count_nonzero(use) < FEWEST:
+    if np.count_nonzero(use) < FEWEST_MACHINES:
         return [], None
     x, s = (np.log(values[use]), std[use] / values[use]) if log else (values[use], std[use])
     who = [m or r for m, r, u in zip(machines, records, use, strict=True) if u]
@@ -119,11 +119,11 @@ def find_outliers(parameter: str, machines: Sequence[str], records: Sequence[str
     found = []
     limit = _fleet_limit(len(groups))
     for name, z, value, e in zip(groups, fleet.away(mean, error), mean, error, strict=True):
-        if abs(z) > limit and len(groups) >= FEWEST:
+        if abs(z) > limit and len(groups) >= FEWEST_MACHINES:
             found.append(_outlier(parameter, name, "", value, e, fleet, z, log))
     limit = _student_limit(len(x), len(x) - len(groups))
     for name, rows in groups.items():
-        if len(rows) < FEWEST:
+        if len(rows) < FEWEST_MACHINES:
             continue
         middles, errors = _middle_of_others(x[rows], s[rows], own)
         for k, middle, e in zip(rows, middles, errors, strict=True):
@@ -172,11 +172,11 @@ def _group_rows(who: Sequence[str]) -> dict[str, np.ndarray]:
 
 def _spread_within(x: np.ndarray, s: np.ndarray, groups: dict[str, np.ndarray]) -> float:
     """How far records of one machine differ beyond their errors, over all machines with enough of them."""
-    several = [rows for rows in groups.values() if len(rows) >= FEWEST]
+    several = [rows for rows in groups.values() if len(rows) >= FEWEST_MACHINES]
     if not several:
         return 0.0
     spread = 0.0
-    for _ in range(MAX_ITERATIONS):
+    for _ in range(MAX_CENTRE_ITERATIONS):
         before = spread
         parts = [_middle_of_others(x[rows], s[rows], spread) for rows in several]
         away = np.concatenate([x[rows] - middles for rows, (middles, _) in zip(several, parts, strict=True)])

@@ -17,9 +17,9 @@ from dynident.report.html_document import HtmlPage, HtmlPart, filled, write_page
 PAGE = "fleet.html"
 EACH_UP_TO = 3000  # records drawn one by one; beyond it the bands of the fleet and the outliers
 BINS = 40  # of a histogram, and of the bands over time
-HEIGHT = 200  # pixels
+FLEET_CHART_HEIGHT = 200  # pixels
 BAND = (10, 50, 90)  # percentiles
-LISTED = 500  # rows of a table on the page; the rest is in the table on disk
+TABLE_ROWS_SHOWN = 500  # rows of a table on the page; the rest is in the table on disk
 
 VERDICT = """
 <div class="verdict{% if not good %} doubtful{% endif %}"><p>{% if good %}<strong>Complete.</strong> {% endif %}{{ headline }}
@@ -87,7 +87,7 @@ def write_fleet_page(result: FleetResult, path: str | Path) -> Path:
                                  bands=_timed(result) and len(result.records) > EACH_UP_TO)))
     if result.failures:
         parts.append(HtmlPart("failures", "Without a result", filled(
-            FAILURES, rows=result.failures[:LISTED], more=max(0, len(result.failures) - LISTED))))
+            FAILURES, rows=result.failures[:TABLE_ROWS_SHOWN], more=max(0, len(result.failures) - TABLE_ROWS_SHOWN))))
     machines = len({it.machine for it in result.outliers if not it.record})
     standing = f"{machines} outlier {'machine' if machines == 1 else 'machines'}." if machines else "No outlier machines."
     fleet = len({machine for machine in result.machines if machine})
@@ -110,12 +110,12 @@ def _shared(result: FleetResult) -> Markup:
 
 def _outliers(result: FleetResult) -> Markup:
     rows = []
-    for it in result.outliers[:LISTED]:
+    for it in result.outliers[:TABLE_ROWS_SHOWN]:
         unit = result.units.get(it.parameter, "")
         rows.append({"machine": it.machine, "record": it.record, "parameter": it.parameter,
                      "value": f"{it.value:.4g} ± {it.half_width:.2g} {unit}", "usual": f"{it.middle:.4g} {unit}",
                      "away": f"{it.away:+.1f}"})
-    return filled(OUTLIERS, rows=rows, more=max(0, len(result.outliers) - LISTED))
+    return filled(OUTLIERS, rows=rows, more=max(0, len(result.outliers) - TABLE_ROWS_SHOWN))
 
 
 def _quantity(result: FleetResult, name: str) -> tuple[str, list[Markup]]:
@@ -135,7 +135,7 @@ def _histogram(result: FleetResult, name: str) -> Markup:
     values = values[np.isfinite(values)]
     counts, edges = np.histogram(values, bins=_edges(values))
     centre = result.centres.get(name)
-    panel = Panel("records", [bars(edges, counts.astype(float), "records", "fitted")], HEIGHT,
+    panel = Panel("records", [bars(edges, counts.astype(float), "records", "fitted")], FLEET_CHART_HEIGHT,
                   across_band=None if centre is None else (centre.middle - centre.spread, centre.middle + centre.spread),
                   across_line=None if centre is None else centre.middle)
     return drawn(Chart([panel], with_unit(name, result.units.get(name, "")), f"How {name} is distributed over the fleet"))
@@ -164,7 +164,7 @@ def _over_time(result: FleetResult, name: str) -> Markup:
         if np.any(mask) and (label != "records" or rows.size <= EACH_UP_TO):
             names = tuple(f"{result.machines[k]} {result.records[k]}".strip() for k in rows[mask])
             curves.append(Curve(seconds[mask], result.values[name][rows[mask]], label, color, "dots", labels=names))
-    return drawn(Chart([Panel(name, curves, HEIGHT, result.units.get(name, ""))], "" if dated else "time",
+    return drawn(Chart([Panel(name, curves, FLEET_CHART_HEIGHT, result.units.get(name, ""))], "" if dated else "time",
                        f"{name} of every record over time", dated=dated))
 
 

@@ -26,7 +26,7 @@ from dynident.report.result_table import with_interval
 from dynident.report.terminal import plain_table
 from dynident.statistics.verdict import SEVERITY, Grade, Verdict
 
-LISTED = 10  # outliers and failures on the terminal; the page lists all
+OUTLIERS_SHOWN = 10  # outliers and failures on the terminal; the page lists all
 TABLE = "fleet.parquet"
 TABLE_TO_LOOK_AT = "fleet.csv"
 CHUNK_ROWS = 500  # rows in memory
@@ -170,9 +170,9 @@ class FleetResult:
 def _listed(heading: str, sentences: Sequence[str], nothing: str) -> list[str]:
     if not sentences:
         return [nothing] if nothing else []
-    more = len(sentences) - LISTED
+    more = len(sentences) - OUTLIERS_SHOWN
     rest = [f"  and {more:,} more; the page lists all."] if more > 0 else []
-    return [heading, *(f"  {s}" for s in sentences[:LISTED]), *rest]
+    return [heading, *(f"  {s}" for s in sentences[:OUTLIERS_SHOWN]), *rest]
 
 
 def _shared_text(shared: SharedEstimate) -> str:

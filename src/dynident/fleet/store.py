@@ -23,7 +23,7 @@ from dynident._util.codec import encode
 from dynident.errors import DynidentError, NotSupported, ProblemError
 from dynident.fleet.task import TaskResult
 
-FORMAT = 1
+STORE_FORMAT = 1
 FILE = "fleet.sqlite"
 TABLES = """
 CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -46,7 +46,7 @@ class FleetStore:
             self.base.execute("PRAGMA synchronous=NORMAL")  # a kill loses nothing; a power cut the last few at most
             self.base.executescript(TABLES)
             if fresh or self.about("question") is None:
-                self.tell(format=str(FORMAT), question=spec_hash, version=__version__)
+                self.tell(format=str(STORE_FORMAT), question=spec_hash, version=__version__)
         try:
             self._check(folder, spec_hash)
         except DynidentError:
@@ -55,9 +55,9 @@ class FleetStore:
 
     def _check(self, folder: Path, spec_hash: str) -> None:
         stated = int(self.about("format") or 0)
-        if stated > FORMAT:
+        if stated > STORE_FORMAT:
             raise NotSupported(f"{self.path} was written in format {stated} by dynident {self.about('version')}; this is "
-                               f"dynident {__version__}, which reads up to format {FORMAT}. Update dynident to read it.")
+                               f"dynident {__version__}, which reads up to format {STORE_FORMAT}. Update dynident to read it.")
         if self.about("question") != spec_hash:
             raise ProblemError(f"{folder} holds the results of another fleet: its model, parameters, method, [record] or "
                                "shared parameters are not these. Choose another folder, or delete this one.")

@@ -17,15 +17,15 @@ from dynident.fmu.in_process import InProcessSimulator
 from dynident.fmu.instance import MAX_MESSAGES, SimulationFailed
 from dynident.fmu.process import IsolatedSimulator
 from dynident.fmu.simulation_spec import ALIGNMENTS, FmuInputs, SimulationSpec, equal_steps
+from dynident.models.isolated_call import MAX_CRASHES
 from dynident.tolerances import FMU_NEWTON_STEP, FMU_TIGHTEST_TOLERANCE
 
 if TYPE_CHECKING:
     from dynident.fmu.model import FmuModel
 
 MAX_QUOTED_MESSAGES = 3  # messages of an FMU in a report; its log keeps them all
-ROUNDING_NOISE = 1e-15  # relative, of fixed steps without an iteration
-TIGHTENING = 0.1  # of a tolerance, to see whether it matters
-MAX_CRASHES = 3  # at different values; then the FMU is called broken
+FIXED_STEP_NOISE = 1e-15  # relative, of fixed steps without an iteration
+TIGHTER_RUN = 0.1  # of a tolerance, to see whether it matters
 
 
 class FmuSimulator:
@@ -101,7 +101,7 @@ class FmuRecordSimulator:
         if self.hidden_solver:
             return self.model.tolerance
         left = {"radau": FMU_NEWTON_STEP, "cvodes": self.simulator.spec.scheme_tolerance}
-        return left.get(self.integrator, ROUNDING_NOISE)
+        return left.get(self.integrator, FIXED_STEP_NOISE)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -135,7 +135,7 @@ class FmuRecordSimulator:
             raise _diverged(error) from None
 
     def with_tighter_tolerance(self) -> FmuRecordSimulator | None:
-        tighter = TIGHTENING * self.model.tolerance
+        tighter = TIGHTER_RUN * self.model.tolerance
         if not self.hidden_solver or tighter < FMU_TIGHTEST_TOLERANCE:
             return None
         return FmuRecordSimulator(self.model.with_options(tolerance=tighter), self.declared, self.keeps_tolerance,

@@ -15,14 +15,13 @@ from typing import Any
 from xml.etree import ElementTree as xml
 
 from dynident._util.operating_system import library_flags, link_flags
-from dynident.codegen.compiler import cached_build, compiler
+from dynident.codegen.compiler import COMPILE_LIMIT, cached_build, compiler
 from dynident.codegen.compiler_process import run_compiler
 from dynident.errors import NotSupported, ProblemError
 from dynident.fmu.archive import entry_names, platform_folders, xml_text
 
 SOURCES, BUILD_DESCRIPTION = "sources/", "sources/buildDescription.xml"
 C_SUFFIXES = (".c",)
-COMPILE_LIMIT = 600  # seconds; Dymola's FMUs of 40,000 lines take 20
 FLAGS = ("-O2", "-w", *library_flags())  # warnings about somebody else's code help nobody
 
 

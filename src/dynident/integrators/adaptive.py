@@ -13,7 +13,7 @@ from dynident.integrators.step_functions import slope, symbol_kind, symbols
 from dynident.models.equations import EquationModel
 from dynident.tolerances import CVODES_ABSOLUTE, CVODES_RELATIVE, RADAU_TOLERANCE
 
-MOST_STEPS = 20_000  # per interval; more means that the model blows up or the tolerance cannot be met
+MAX_ADAPTIVE_STEPS = 20_000  # per interval; more means that the model blows up or the tolerance cannot be met
 
 CVODES = Adaptive("cvodes", "cvodes", CVODES_RELATIVE,
                   summary="chooses its own steps; hundreds of times slower where inputs jump")
@@ -38,7 +38,7 @@ class AdaptivePropagator:
             p[index] = f[place]
         rate = s["h"] * model.rate(s["t"] + tau * s["h"], s["x"], u, p)
         dae = {"x": s["x"], "p": f, "u": held, "t": tau, "ode": rate}
-        options = {"reltol": CVODES_RELATIVE, "abstol": CVODES_ABSOLUTE, "max_num_steps": MOST_STEPS,
+        options = {"reltol": CVODES_RELATIVE, "abstol": CVODES_ABSOLUTE, "max_num_steps": MAX_ADAPTIVE_STEPS,
                    "disable_internal_warnings": True, "show_eval_warnings": False}
         self.plain = ca.integrator("march", integrator.plugin, dae, 0, 1, options)
         self.sensitive = _with_directions(self.plain, nx + nf)

@@ -18,7 +18,7 @@ from dynident.problem.experiment import Experiment
 from dynident.tolerances import REST_ROUNDING, REST_TOLERANCE
 
 FIRST_WAIT = 1e-2  # of the record's length: how long the model is left alone first, on its way to rest
-DECADES = 12  # each wait is ten times the one before
+WAITING_DECADES = 12  # each wait is ten times the one before
 LEAST_WAITS = 8  # a million times the first: who is at rest after them is at rest
 KEPT = 4  # states of rest that are remembered: a fit asks for the same values with and without derivatives
 
@@ -144,7 +144,7 @@ def _shorter(grid: Grid, nodes: int) -> Grid:
 def _waiting(model: EquationModel, experiment: Experiment) -> Grid:
     """Times before the record, with the inputs that were there."""
     span = float(experiment.time[-1] - experiment.start) or 1.0
-    elapsed = np.concatenate([[0.0], FIRST_WAIT * span * 10.0 ** np.arange(DECADES)])
+    elapsed = np.concatenate([[0.0], FIRST_WAIT * span * 10.0 ** np.arange(WAITING_DECADES)])
     time = experiment.start - elapsed[-1] + elapsed
     u = np.array([experiment.before.get(name, experiment.inputs[name][0]) for name in model.inputs], float)
     held, nodes = np.tile(u, (elapsed.size, 1)), elapsed.size

@@ -13,7 +13,7 @@ from dynident.integrators.collocation_defects import CollocationDefects, room_fo
 from dynident.integrators.grid import Grid
 from dynident.integrators.multistep import step_ratios
 from dynident.integrators.propagation import NO_ROOT, Propagation, allocate, divergence_error
-from dynident.integrators.propagation_interpreted import NEWTON_LIMIT, first_sensitivities
+from dynident.integrators.propagation_interpreted import MAX_STAGE_ITERATIONS, first_sensitivities
 from dynident.integrators.scheme import Multistep
 from dynident.integrators.step_functions import output_functions, symbol_kind, symbolic_step, symbols
 from dynident.models.equations import EquationModel
@@ -188,7 +188,7 @@ class MultistepPropagator:
         end = x[k] + past.ratio[k] * (x[k] - x[back])
         begun = before = None
         settled = False
-        for _ in range(NEWTON_LIMIT):
+        for _ in range(MAX_STAGE_ITERATIONS):
             change = self.steps.solved("dyn_end", past, grid, x[back][None], x[k][None], end[None], p, slice(k, k + 1))[0, :, 0]
             end = end + change
             if settled:

@@ -16,7 +16,7 @@ from dynident.integrators.step_functions import slope, stage_functions, symbol_k
 from dynident.models.equations import EquationModel
 from dynident.tolerances import STAGE_NEWTON_ROUNDING, STAGE_NEWTON_STEP
 
-NEWTON_LIMIT = 25  # as in implicit_stages.c
+MAX_STAGE_ITERATIONS = 25  # as in implicit_stages.c
 CHUNK = 200  # steps per call; long enough to hide the call, short enough to build at once
 
 # (state and sensitivities, columns (t, h, inputs at both ends) of some steps, p) -> the same after each step;
@@ -189,7 +189,7 @@ class _Implicit:
         z = np.tile(x, self.stages)
         begun = before = None
         settled = False
-        for _ in range(NEWTON_LIMIT):
+        for _ in range(MAX_STAGE_ITERATIONS):
             G, Gz, _ = (np.asarray(m) for m in self.equations(t, h, x, z, *arguments))
             if not (np.all(np.isfinite(G)) and np.all(np.isfinite(Gz))):
                 return None

@@ -12,7 +12,7 @@ import casadi as ca
 from dynident.integrators.scheme import Explicit, StepFunction
 
 GAMMA = 0.5  # of the step, on the diagonal of the implicit stages
-PLACES = 0.0, 0.0, 1.0, 1.0  # fractions of the step at which each stage asks for the rate
+STAGE_ABSCISSAE = 0.0, 0.0, 1.0, 1.0  # fractions of the step at which each stage asks for the rate
 STATES = ((), (0.0,), (2.0, 0.0), (2.0, 0.0, 1.0))  # weights of earlier stages in the state there
 RATES = ((), (4.0,), (1.0, -1.0), (1.0, -1.0, -8 / 3))  # and beside h times the rate
 DRIFT = 0.5, 1.5, 0.0, 0.0  # weights of h df/dt
@@ -27,7 +27,7 @@ def rosenbrock_step(step: StepFunction) -> ca.SX:
     J, h_drift = ca.substitute([ca.jacobian(moving, x), ca.jacobian(moving, since)], *here)
     matrix = ca.densify(ca.SX.eye(x.numel()) - GAMMA * step.h * J)  # a step of no length leads nowhere
     stages: list[ca.SX] = []
-    for place, of_state, of_rate, of_drift in zip(PLACES, STATES, RATES, DRIFT, strict=True):
+    for place, of_state, of_rate, of_drift in zip(STAGE_ABSCISSAE, STATES, RATES, DRIFT, strict=True):
         at = step.x + sum((w * k for w, k in zip(of_state, stages, strict=True) if w), ca.SX(0))
         right = step.h * (step.rate_at(at, place) + of_drift * h_drift)
         right = right + sum((w * k for w, k in zip(of_rate, stages, strict=True) if w), ca.SX(0))

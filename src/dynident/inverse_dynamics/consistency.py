@@ -19,7 +19,7 @@ from dynident.robots.model import RobotModel
 from dynident.tolerances import IMPOSSIBLE_BODY
 
 INSTALL = "Physical consistency needs the package Clarabel: pip install \"dynident[robots]\"."
-MARGIN = 1e-6  # of a link's own scale: eigenvalues stay that far from zero, so that a file with ten digits keeps them positive
+CONSISTENCY_MARGIN = 1e-6  # of a link's own scale: so far from zero eigenvalues stay positive in a file with ten digits
 TOWARDS_NOMINAL = 1e-8  # weight of staying near the file's values, which decides what the torques do not
 
 
@@ -125,7 +125,7 @@ def _cones(clarabel: Any, links: Sequence[int], signed: Sequence[int], count: in
             column[i] = scale[10 * k + i]
             block[:, 10 * k + i] = -_svec(balance @ pseudo_inertia(column) @ balance)
         rows.append(block)
-        rhs.append(-MARGIN * _svec(np.eye(4)))
+        rhs.append(-CONSISTENCY_MARGIN * _svec(np.eye(4)))
         cones.append(clarabel.PSDTriangleConeT(4))
     return np.vstack(rows), np.concatenate(rhs), cones
 

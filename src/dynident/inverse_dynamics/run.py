@@ -14,7 +14,7 @@ from dynident.problem.noise import loss_and_weights
 from dynident.robots.model import RobotModel
 from dynident.tolerances import SINGULAR_VALUE, STEP_TOLERANCE
 
-MOST_PASSES = 50  # of re-weighting, and of load-dependent friction, whose column follows the links' parameters
+MAX_REWEIGHTINGS = 50  # of re-weighting, and of load-dependent friction, whose column follows the links' parameters
 WEIGHTINGS = ("joints", "none", "huber")
 
 
@@ -108,7 +108,7 @@ def refit(fit: TorqueFit, weighting: str, relinearize: Callable[[TorqueFit], Tor
     """Passes from one fit to the next until nothing moves; without `relinearize` the torques are linear. "fixed" keeps the
     weights of the fit."""
     start = fit.values
-    for _ in range(MOST_PASSES):
+    for _ in range(MAX_REWEIGHTINGS):
         after = _pass(fit, start, weighting)
         after = relinearize(after) if relinearize is not None else replace(after, rows=tuple(
             replace(r, predicted=r.predicted + r.jacobian @ (after.values - fit.values)) for r in fit.rows))

@@ -24,7 +24,7 @@ from dynident.robots.friction import FRICTION_LAWS
 from dynident.robots.model import MOTOR_INERTIA, RobotModel
 from dynident.tolerances import IDLE_JOINT
 
-ORDER = 4  # of the low-pass, which runs forth and back
+LOWPASS_ORDER = 4  # of the low-pass, which runs forth and back
 MOTION_POWER = 0.999  # of the velocities' power lies below what is called the bandwidth of a motion
 NOISE_FLOOR = 3.0  # times the median power of the upper half of the spectrum
 FILTER_OVER_BANDWIDTH = 15.0  # cut-off of the motion's filter: far above, for the corners that friction makes at reversals
@@ -33,7 +33,7 @@ PARALLEL_CUTOFF = 0.4  # of the kept sampling rate: 0.8 of its Nyquist frequency
 KEPT_SAMPLES = 300  # at least, where the record has them: with fewer the noise is not known well enough for intervals
 HIGHEST_CUTOFF = 0.4  # of the sampling rate; a filter above it is none
 LONGEST_GAP = 0.1  # s; what is missing for longer is not made up
-FEWEST_SAMPLES = 50  # on the even grid
+FEWEST_GRID_SAMPLES = 50  # on the even grid
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +75,7 @@ def zero_phase(signal: np.ndarray, cutoff: float, rate: float) -> np.ndarray:
     """A Butterworth low-pass forth and back along the first axis; a cut-off near half the rate does nothing."""
     if cutoff >= HIGHEST_CUTOFF * rate:
         return signal
-    return sosfiltfilt(butter(ORDER, cutoff, fs=rate, output="sos"), signal, axis=0)
+    return sosfiltfilt(butter(LOWPASS_ORDER, cutoff, fs=rate, output="sos"), signal, axis=0)
 
 
 def torque_record(arm: RobotModel, experiment: Experiment, cutoff: float | str, decimate: int | str) -> TorqueRecord:
@@ -134,8 +134,9 @@ def _check(arm: RobotModel, experiment: Experiment) -> None:
               f"{did_you_mean(f'tau{k}', experiment.inputs)}" for k in n if f"tau{k}" not in experiment.inputs]
     faults += [f"{experiment.label}: the position 'q{k}' of joint {k} ({arm.joints[k - 1]}) is not among the outputs."
                f"{did_you_mean(f'q{k}', experiment.outputs)}" for k in n if f"q{k}" not in experiment.outputs]
-    if experiment.samples < FEWEST_SAMPLES:
-        faults.append(f"{experiment.label}: {experiment.samples} samples are too few to differentiate; give {FEWEST_SAMPLES}.")
+    if experiment.samples < FEWEST_GRID_SAMPLES:
+        faults.append(f"{experiment.label}: {experiment.samples} samples are too few to differentiate; "
+                      f"give {FEWEST_GRID_SAMPLES}.")
     if not faults and not any(np.nanmax(y) > np.nanmin(y) for y in (experiment.outputs[f"q{k}"] for k in n)
                               if np.any(np.isfinite(y))):
         faults.append(f"{experiment.label}: no joint moves, so that inertias and friction ask for no torque. Record a motion, "

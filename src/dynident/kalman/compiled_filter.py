@@ -34,7 +34,7 @@ from dynident.kalman.model_functions import (
 from dynident.kalman.setup import FilterExperiment, FilterSetup
 
 SCALAR_FUNCTIONS, SIMD_FUNCTIONS = "elementary.c", "elementary_simd.c"  # tanh of our own, for a number or for several
-SOURCE_VERSION = 7  # part of the cache's key: raise it when `source_text` makes another text of the same recipe
+FILTER_SOURCE_VERSION = 7  # part of the cache's key: raise it when `source_text` makes another text of the same recipe
 UNUSED = re.compile(r"^CASADI_SYMBOL_EXPORT [^\n]*\}\n|^CASADI_SYMBOL_EXPORT .*?^\}\n"
                     r"|^static const casadi_int casadi_s.*?;\n", re.MULTILINE | re.DOTALL)
 
@@ -120,7 +120,7 @@ def library_for(setup: FilterSetup) -> ctypes.CDLL | None:
 def _library(recipe: FilterRecipe) -> ctypes.CDLL | None:
     names = record_kernels(recipe.setup.method.filter)
     text = filter_text("filter_simd.c", *names) + kernel_text(SCALAR_FUNCTIONS, SIMD_FUNCTIONS)
-    key = (f"filter {SOURCE_VERSION} {hashlib.sha256(text.encode()).hexdigest()} casadi {version('casadi')} "
+    key = (f"filter {FILTER_SOURCE_VERSION} {hashlib.sha256(text.encode()).hexdigest()} casadi {version('casadi')} "
            f"{recipe.key}")
     library = load_library(key, lambda: source_text(recipe.setup, names))
     return None if library is None else declare_arguments(library)

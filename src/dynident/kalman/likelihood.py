@@ -19,7 +19,7 @@ FIRST_LEVELS = (1e-4, 1e-2, 1.0)  # of a state's typical size per second: where 
 LOG_SEARCH_RANGE = 12.0  # natural logarithms to either side of the first guess
 FAILED_LOG_LIKELIHOOD = 1e3  # per measured value: a filter that breaks down is as unlikely as this
 LOG_DIFFERENCE_STEP = 1e-3  # of a logarithm, for derivatives: far above the rounding of the sum, far below its curvature
-MAX_ITERATIONS = 60
+MAX_LIKELIHOOD_ITERATIONS = 60
 
 
 def estimate_noise(setup: FilterSetup, tell: Callable[..., object] = lambda _: None
@@ -46,7 +46,7 @@ def estimate_noise(setup: FilterSetup, tell: Callable[..., object] = lambda _: N
 
     best = optimize.minimize(objective, begin, method="L-BFGS-B", bounds=bounds,
                              options={"finite_diff_rel_step": None, "eps": LOG_DIFFERENCE_STEP, "ftol": LIKELIHOOD_TOLERANCE,
-                                      "maxiter": MAX_ITERATIONS}).x
+                                      "maxiter": MAX_LIKELIHOOD_ITERATIONS}).x
     absent = [i for i in range(len(setup.open_noise)) if best[i] < bounds[i][0] + NOISE_ABSENT]
     best[absent] = -np.inf
     return levels.setup_at(best), tuple(f"Maximum likelihood finds no process noise in '{setup.open_noise[i]}'."

@@ -15,11 +15,11 @@ import casadi as ca
 
 from dynident.codegen.expression_graph import cheapest_jacobian
 from dynident.integrators.scheme import Explicit, Rate, StepFunction
+from dynident.integrators.tableau import COMPARED_DEPTH
 from dynident.models.augmented import Augmented
 
 STEP_ARGUMENTS = ("t", "h", "a", "u0", "u1", "p")
 OUTPUT_ARGUMENTS = ("t", "a", "u0", "p")
-COMPARED_DEPTH = 20  # operations down to which two expressions are compared
 COLUMNS_PER_STORE = 4  # columns that `STORE4` writes
 ONE = "1.0"
 

@@ -17,13 +17,12 @@ from dynident.integrators.explicit import RUNGE_KUTTA
 from dynident.integrators.rosenbrock import ROSENBROCK
 from dynident.integrators.scheme import Explicit, StepFunction
 from dynident.integrators.step_functions import symbols
+from dynident.methods.integrator_choice import JACOBIAN_SAMPLES
+from dynident.methods.substeps import MAX_SUBSTEPS
 from dynident.models.equations import EquationModel
 from dynident.problem.problem import Problem
 from dynident.tolerances import STEP_ERROR
 from dynident.transcription.initial_guess import start_values, states_from_measurements
-
-LOOKS = 10  # samples of a record at which the Jacobian is looked at
-MOST_SUBSTEPS = 64  # as in methods/substeps.py
 
 
 def filter_step(name: str) -> Explicit:
@@ -61,7 +60,7 @@ def explicit_growth(problem: Problem, substeps: int) -> float:
         if time.size < 2:
             continue
         p, initial = problem.parameters_and_initial_state(values, e)
-        rows = np.unique(np.linspace(0, time.size - 2, LOOKS).astype(int))
+        rows = np.unique(np.linspace(0, time.size - 2, JACOBIAN_SAMPLES).astype(int))
         states = states_from_measurements(model, experiment, time[rows])
         h = float(np.median(np.diff(time))) / substeps
         for row, state in zip(rows, np.where(np.isnan(states), initial, states), strict=True):
@@ -100,7 +99,7 @@ def accurate_substeps(problem: Problem, found: Estimate, scheme: Explicit) -> in
         model.rate, s["t"], s["h"], s["x"], s["u0"], s["u1"], s["p"], positions, velocities))])
     look = ca.Function("look", [s["t"], s["x"], s["u0"], s["p"]], [model.output(s["t"], s["x"], s["u0"], s["p"])])
     count = 1
-    while count < MOST_SUBSTEPS and not _follows(problem, found, ahead, look, count):
+    while count < MAX_SUBSTEPS and not _follows(problem, found, ahead, look, count):
         count *= 2
     return count
 
@@ -114,7 +113,7 @@ def _follows(problem: Problem, found: Estimate, ahead: ca.Function, look: ca.Fun
         scale = [np.sqrt(np.nanmean(np.square(found.residuals[e].get(name, [np.inf])))) for name in model.outputs]
         u = np.column_stack([experiment.inputs[name] for name in model.inputs] or [np.zeros((time.size, 0))])
         linear = np.array([float(experiment.hold[name] == "linear") for name in model.inputs])
-        for k in np.unique(np.linspace(0, time.size - 2, LOOKS).astype(int)):
+        for k in np.unique(np.linspace(0, time.size - 2, JACOBIAN_SAMPLES).astype(int)):
             x, h, move = states[k], (time[k + 1] - time[k]) / count, linear * (u[k + 1] - u[k]) / count
             for n in range(count):
                 x = np.asarray(ahead(time[k] + n * h, h, x, u[k] + n * move, u[k] + (n + 1) * move, p)).ravel()

@@ -16,7 +16,7 @@ from dynident.linalg.smoother_qr import SmootherFactors
 from dynident.problem.noise import sum_of_squares
 
 FIXED, OWN, SHARED = range(3)  # what an unknown is to an experiment
-LARGEST = 1e150  # of a derivative; squares of larger ones, summed up, are not finite
+LARGEST_DERIVATIVE = 1e150  # of a derivative; squares of larger ones, summed up, are not finite
 
 
 @frozen
@@ -40,7 +40,7 @@ class CondensedProblem:
             self.factors = [SmootherFactors(chain, own) if chain.noisy_states.size else ChainFactors(chain)
                            for chain, own in zip(linear.chains, memory, strict=True)]
             triangles = _stacked([swept.triangle for swept in self.factors], 3)
-        if not max(triangles.max(initial=0.0), -triangles.min(initial=0.0)) < LARGEST:
+        if not max(triangles.max(initial=0.0), -triangles.min(initial=0.0)) < LARGEST_DERIVATIVE:
             raise SimulationDiverged(np.nan, 0, what="the derivatives of the simulation are not finite")
         self.node_reduction = self._node_reduction(triangles)
         self.rows: ArrowheadLeastSquares = _joined(linear, triangles)

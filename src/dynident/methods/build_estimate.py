@@ -33,7 +33,7 @@ from dynident.statistics.covariance import Covariance, covariance_from
 from dynident.statistics.distributions import f_quantile, normal_quantile
 from dynident.statistics.quantisation import Quantiser, quantisers_of
 from dynident.statistics.residual_statistics import pooled_independent_share, robust_std
-from dynident.statistics.residual_tests import CONFIDENCE, FEWEST_SAMPLES, MOST_OUTLIERS, noise_level, outliers
+from dynident.statistics.residual_tests import CONFIDENCE, FEWEST_TESTED, MOST_OUTLIERS, noise_level, outliers
 from dynident.statistics.uncertainty import Uncertainty
 from dynident.status import Status, fit_status
 from dynident.tolerances import (
@@ -50,7 +50,7 @@ ROBUSTLY = ("the model is right, nearly linear over the interval, and disturbed 
             "zero; they need not be normal, since the {loss} loss gives little weight to those far out")
 PRIOR_DECIDES = 1e-3  # what the data leave of a prior's variance; less, and they have no say that it could contradict
 STD_RATIO = 1.5  # times; records nearer than that weigh about right together, and slow noise alone may do as much
-LISTED = 4  # records named in a note; of more, the quietest and the loudest
+RECORDS_NAMED = 4  # records named in a note; of more, the quietest and the loudest
 
 
 def build_estimate(problem: Problem, method: Any, values: Mapping[str, float], uncertainty: Uncertainty,
@@ -89,7 +89,7 @@ def algebraic_notes(problem: Problem, values: Mapping[str, float], trajectories:
         z = model.algebraic_system.solve(float(path.time[0]), x, u, p)
         named = ", ".join(f"{name} = {value:.6g}" for name, value in zip(model.algebraic, z, strict=True))
         found.append(f"{named} in '{experiment.name}'" if len(problem.experiments) > 1 else named)
-    shown = [*found[:LISTED], *([f"{len(found) - LISTED} more records"] if len(found) > LISTED else [])]
+    shown = [*found[:RECORDS_NAMED], *([f"{len(found) - RECORDS_NAMED} more records"] if len(found) > RECORDS_NAMED else [])]
     return [f"Consistent with the algebraic equations at the first sample: {'; '.join(shown)}."] if found else []
 
 
@@ -399,7 +399,7 @@ def unequal_noise(problem: Problem, residuals: Sequence[Mapping[str, np.ndarray]
         record_std: dict[str, tuple[float, float]] = {}  # record -> std, degrees of freedom
         for experiment, own in zip(problem.experiments, residuals, strict=True):
             there = own[output][np.isfinite(own[output])] if output in own else np.zeros(0)
-            if there.size >= FEWEST_SAMPLES and given_std(experiment, output) is None:
+            if there.size >= FEWEST_TESTED and given_std(experiment, output) is None:
                 record_std[experiment.label] = float(np.sqrt(np.mean(there**2) / left)), left * there.size
         if len(record_std) < 2:
             continue
@@ -408,11 +408,11 @@ def unequal_noise(problem: Problem, residuals: Sequence[Mapping[str, np.ndarray]
         pairs = len(record_std) * (len(record_std) - 1) / 2
         limit = np.sqrt(f_quantile(1 - (1 - CONFIDENCE) / (2 * pairs), high_dof, low_dof))
         if high > max(limit, STD_RATIO) * low:
-            named = by_std if len(by_std) <= LISTED else [by_std[0], by_std[-1]]
+            named = by_std if len(by_std) <= RECORDS_NAMED else [by_std[0], by_std[-1]]
             spread[output] = high / low, ", ".join(f"{record_std[name][0]:.3g} in {name}" for name in named)
     if not spread:
         return []
-    worst = sorted(spread, key=lambda name: spread[name][0], reverse=True)[:LISTED]
+    worst = sorted(spread, key=lambda name: spread[name][0], reverse=True)[:RECORDS_NAMED]
     listed = "; ".join(f"{name}: {spread[name][1]} (estimated {noise_std[name]:.3g})" for name in worst)
     more = f"; and {len(spread) - len(worst)} more" if len(spread) > len(worst) else ""
     return [f"The noise of {', '.join(spread)} is estimated as one size for all records, but their residuals spread "

@@ -36,7 +36,7 @@ from dynident.status import SPENT_SAID, Status, StatusCode
 from dynident.tolerances import ALIAS_CHANGE, FAR_FROM_START, NOISE_STD_TOLERANCE
 from dynident.transcription.transcribed_problem import SimulatedProblem, TranscribedProblem
 
-FINER = 4  # times the steps, with which a point that fits is asked again
+REFINEMENT_FACTOR = 4  # times the steps, with which a point that fits is asked again
 MAX_ROUNDS = 24  # of weights and steps; each is a warm start
 AT_START, REACHED = "At the start values", "At the values reached so far"
 
@@ -396,7 +396,7 @@ def _is_alias(setup: DirectSetup, state: OuterState, there: SolverResult) -> boo
     shooting, point = state.finite.to_shooting(there.point)
     try:
         coarse = shooting.evaluate(point)
-        fine = setup.shooting_with(state.noise_std)(FINER * state.substeps).evaluate(point)
+        fine = setup.shooting_with(state.noise_std)(REFINEMENT_FACTOR * state.substeps).evaluate(point)
     except SimulationDiverged:
         return True
     return fine.cost > coarse.cost + ALIAS_CHANGE * coarse.squares or fine.max_defect > coarse.max_defect + ALIAS_CHANGE

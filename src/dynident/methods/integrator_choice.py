@@ -20,14 +20,14 @@ from dynident.integrators.adaptive import RADAU5
 from dynident.integrators.scheme import Adaptive, Explicit
 from dynident.integrators.step_functions import symbols
 from dynident.linalg.finite_problem import Variables
-from dynident.methods.substeps import MOST, choose_substeps, weighted_change
+from dynident.methods.substeps import MAX_SUBSTEPS, choose_substeps, weighted_change
 from dynident.models.equations import EquationModel
 from dynident.problem.problem import Problem
 from dynident.tolerances import INTEGRATION_TOLERANCE, STIFF_STEP
 from dynident.transcription.shooting import Shooting
 
 EXPLICIT = "runge_kutta"
-LOOKS = 10  # places of a record at which the Jacobian is looked at
+JACOBIAN_SAMPLES = 10  # places of a record at which the Jacobian is looked at
 OWN_STEPS = "use multiple_shooting(), which chooses its own steps between samples"
 FEW_SUBSTEPS = 4  # up to so many, an explicit scheme is quicker whatever asks for them
 
@@ -122,7 +122,7 @@ def stiff_product(finite: Shooting, point: Variables) -> float:
     values, products = finite.objective.values(point), []
     for e, (record, out) in enumerate(zip(finite.records, finite.run(point, False), strict=True)):
         p, grid = finite.problem.parameters_at(values, e), record.grid
-        for k in np.unique(np.linspace(0, grid.nodes - 2, LOOKS).astype(int)) if grid.nodes > 1 else ():
+        for k in np.unique(np.linspace(0, grid.nodes - 2, JACOBIAN_SAMPLES).astype(int)) if grid.nodes > 1 else ():
             jacobian = jacobians[0 if out.modes is None else int(out.modes[k])]
             J = np.asarray(jacobian(grid.time[k], out.states[k], grid.u_begin[k], p))
             step = (grid.time[k + 1] - grid.time[k]) / grid.substeps[k]
@@ -133,13 +133,14 @@ def stiff_product(finite: Shooting, point: Variables) -> float:
 def _too_steep(method: Any, problem: Problem, noise_std: Mapping[str, float], begin: Callable[[Shooting], Variables]
                ) -> list[str]:
     """A sentence where the most steps between samples that a scheme with fixed ones may have do not follow the model."""
-    finite = method.transcribe_by_shooting(problem, MOST, noise_std)
+    finite = method.transcribe_by_shooting(problem, MAX_SUBSTEPS, noise_std)
     if isinstance(finite.integrator, Adaptive):
         return []
     check = check_integrator_at(finite, begin(finite), 1.0)
     if check.error <= 1 and not check.note:
         return []
-    return [f"It moves faster than {MOST} steps between samples follow: if this does not converge, use multiple_shooting(), "
+    return [f"It moves faster than {MAX_SUBSTEPS} steps between samples follow: "
+            "if this does not converge, use multiple_shooting(), "
             f"whose {RADAU5.name} chooses its own."]
 
 

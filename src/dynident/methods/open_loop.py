@@ -16,7 +16,7 @@ from dynident.estimate.estimate import Estimate
 from dynident.integrators.grid import grid_of
 from dynident.methods.exact_shooting import likely_shooting
 from dynident.methods.noise_estimation import signal_std
-from dynident.methods.ranking import FINEST
+from dynident.methods.ranking import SMALLEST_NOISE_FRACTION
 from dynident.problem.noise import loss_and_weights
 from dynident.problem.problem import Problem, given_std
 from dynident.tolerances import LINEAR_ROUNDING
@@ -182,7 +182,7 @@ def misfit(problem: Problem, residuals: Residuals, values: Mapping[str, float], 
                 given += loss_and_weights((np.asarray(r, float) / std)[present], loss)[0]
     for name, parts in open_squares.items():
         r = np.concatenate(parts)
-        finest = FINEST * signal_std(problem, name)
+        finest = SMALLEST_NOISE_FRACTION * signal_std(problem, name)
         scale = np.median(np.abs(r)) / 0.6745 if loss != "squared" and r.size else np.sqrt(np.mean(r**2)) if r.size else finest
         estimated += 2 * r.size * float(np.log(max(float(scale), finest)))
         counted += r.size

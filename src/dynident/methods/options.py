@@ -23,13 +23,13 @@ from dynident.problem.noise import check_loss
 MAX_ITERATIONS = 200
 AUTOMATIC = "auto"  # the integrator is chosen by whether the model is stiff
 
-Check = Callable[[str, Any], list[str]]  # of a name and a value: what is wrong with it, each a sentence
+OptionCheck = Callable[[str, Any], list[str]]  # of a name and a value: what is wrong with it, each a sentence
 T = TypeVar("T")
 FIRST_SECTION = re.compile(r"^(?=\w[\w ]*\n-{3,}$)", re.MULTILINE)
 DOCSTRING_WIDTH = 116  # of a line, indentation not counted
 
 
-def option(default: Any, doc: str, check: Check, unit: str = "", keep_empty: bool = False) -> Any:
+def option(default: Any, doc: str, check: OptionCheck, unit: str = "", keep_empty: bool = False) -> Any:
     """A field with its one line of documentation, its check and its unit.
 
     A default that can change is given as a function that makes it. `keep_empty`: an empty table says something.
@@ -122,7 +122,7 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
-def whole_number(least: int, *others: Any) -> Check:
+def whole_number(least: int, *others: Any) -> OptionCheck:
     """A whole number, or one of a few other values."""
     words = "".join(f', or "{other}"' for other in others if isinstance(other, str))
 
@@ -140,7 +140,7 @@ def positive_number(name: str, value: Any) -> list[str]:
     return [] if good else [f"{name} = {value!r}; give a positive number."]
 
 
-def one_of(known: Iterable[str]) -> Check:
+def one_of(known: Iterable[str]) -> OptionCheck:
     names = tuple(known)
     return lambda name, value: [] if isinstance(value, str) and value in names else [
         f"{name} = {value!r} is not known.{did_you_mean(str(value), names)}"]

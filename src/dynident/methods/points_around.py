@@ -12,9 +12,9 @@ from dynident.methods.output_map import Outputs, null_space
 from dynident.problem.problem import Unknown
 from dynident.tolerances import LOST_SIZE
 
-NEAR = (0.1, 0.35)  # of an unknown's size: how far points beside one are
+NEIGHBOUR_DISTANCES = (0.1, 0.35)  # of an unknown's size: how far points beside one are
 NEAR_POINTS = 3
-TRIES = 6  # each with values half as far
+MAX_HALVINGS = 6  # each with values half as far
 
 
 def sizes_of(unknowns: Sequence[Unknown], values: np.ndarray) -> np.ndarray:
@@ -45,7 +45,7 @@ def beside(unknowns: Sequence[Unknown], values: np.ndarray, sizes: np.ndarray, r
     moved = values.copy()
     for i in range(values.size) if only is None else only:
         unknown = unknowns[i]
-        way = share * sizes[i] * rng.uniform(*NEAR) * rng.choice([-1, 1])
+        way = share * sizes[i] * rng.uniform(*NEIGHBOUR_DISTANCES) * rng.choice([-1, 1])
         for there in (values[i] + way, values[i] - way, 0.5 * (values[i] + unknown.upper), 0.5 * (values[i] + unknown.lower)):
             if unknown.lower <= there <= unknown.upper and np.isfinite(there):
                 moved[i] = there
@@ -79,7 +79,7 @@ def region_around(unknowns: Sequence[Unknown], values: np.ndarray, outputs: Call
     rng, here = np.random.default_rng(seed), outputs(values)
     sizes = with_lost_sizes(unknowns, values, sizes_of(unknowns, values), here)
     points, nulls, share = [values], [null_space(here, sizes)], 1.0
-    for _ in range(TRIES):
+    for _ in range(MAX_HALVINGS):
         there = beside(unknowns, values, sizes, rng, share)
         try:
             nulls.append(null_space(outputs(there), sizes))

@@ -17,7 +17,7 @@ from dynident.problem.noise import loss_and_weights
 from dynident.problem.problem import given_std
 from dynident.tolerances import SAME_OPTIMUM, STEP_TOLERANCE
 
-FINEST = FIRST_NOISE_FRACTION * STEP_TOLERANCE  # of a signal's spread: what solvers and integrators leave of data without noise
+SMALLEST_NOISE_FRACTION = FIRST_NOISE_FRACTION * STEP_TOLERANCE  # of a signal's spread: what solvers leave of exact data
 
 
 def criterion(estimate: Estimate) -> float:
@@ -45,7 +45,7 @@ def _cost_of_estimated_noise(estimate: Estimate, output: str) -> float:
     r = r[np.isfinite(r)]
     if not r.size:
         return 0.0
-    std, finest = estimate.noise_std[output], FINEST * signal_std(estimate.problem, output)
+    std, finest = estimate.noise_std[output], SMALLEST_NOISE_FRACTION * signal_std(estimate.problem, output)
     loss = estimate.method.objective_key().get("loss", "squared")
     change = loss_and_weights(r / finest, loss)[0] - loss_and_weights(r / std, loss)[0] if std < finest else 0.0
     return change + 2 * r.size * float(np.log(max(std, finest)))

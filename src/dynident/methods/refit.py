@@ -22,7 +22,7 @@ from dynident.tolerances import STEP_TOLERANCE
 from dynident.transcription.shooting import Shooting, default_segments
 
 GENTLE = 1e-9  # damping of a start that is known to be close
-MAX_ITERATIONS = 50
+MAX_REFIT_ITERATIONS = 50
 TAKES = Capabilities(black_boxes=Support.YES, settable_states=Support.YES, hybrid_models=Support.YES,
                      models_without_states=Support.YES, dead_times=Support.YES, discrete_time=Support.YES,
                      filtered_outputs=Support.YES, noise_formulas=Support.YES, **CONDITIONS,
@@ -81,8 +81,8 @@ class Refit:
 
     def make_solver(self) -> Solver:
         if self.finite.equality_count:
-            return GaussNewton(max_iterations=MAX_ITERATIONS)
-        return LevenbergMarquardt(max_iterations=MAX_ITERATIONS, step_tolerance=self.step_tolerance, damping=GENTLE)
+            return GaussNewton(max_iterations=MAX_REFIT_ITERATIONS)
+        return LevenbergMarquardt(max_iterations=MAX_REFIT_ITERATIONS, step_tolerance=self.step_tolerance, damping=GENTLE)
 
     def solve(self, start: Variables) -> SolverResult:
         """Solve with all unknowns free within their bounds."""

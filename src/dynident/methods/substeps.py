@@ -16,7 +16,7 @@ from dynident.tolerances import INTEGRATION_EXACT, INTEGRATION_TOLERANCE
 from dynident.transcription.simulators import HALVINGS_TO_STALL, SimulatorIntegrator, halving_stalls
 from dynident.transcription.transcribed_problem import SimulatedProblem
 
-MOST = 64
+MAX_SUBSTEPS = 64  # between two samples
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def choose_accurate_substeps(make: Callable[[int], SimulatedProblem], point: Var
         change, size = weighted_change(finite, finer, finite.start() if point is None else point, linked)
         error = _against_harmless(change, size, level)
         changes.append(change / size if size > 0 else np.inf)
-        if error.relative <= 1 or count == MOST:
+        if error.relative <= 1 or count == MAX_SUBSTEPS:
             return count, error
         if hidden and halving_stalls(changes):  # noise of a solver inside: no more steps than where it began
             return count // 2 ** (HALVINGS_TO_STALL - 1), error

@@ -28,9 +28,9 @@ from dynident.tolerances import (
     ALGEBRAIC_SYMMETRIC,
 )
 
-PLACES = 5  # random places at which an identity between expressions is tried
+IDENTITY_SAMPLES = 5  # random places at which an identity between expressions is tried
 WITHOUT_GUESS = (0.0, 1.0)  # where Newton's method starts in turn for a variable that was given none
-NEWTON_LIMIT = 50
+MAX_ALGEBRAIC_ITERATIONS = 50
 MOST_HALVINGS = 12  # of a correction that makes things worse
 UNDAMPED = 0.1  # relative size of a correction below which it is made as it is
 INDEX = ("algebraic variable{s} {names}: the algebraic equations do not determine {it}, so the system has index above 1. "
@@ -83,7 +83,7 @@ class AlgebraicSystem:
             return False
         (t, x, u, p), z = self.symbols()
         matrix = ca.Function("matrix", [t, x, z, u, p], [ca.densify(self.linear_form(t, x, z, u, p)[1])])
-        ends = [np.linalg.eigvalsh(m)[[0, -1]] for m in random_values(matrix, PLACES)]
+        ends = [np.linalg.eigvalsh(m)[[0, -1]] for m in random_values(matrix, IDENTITY_SAMPLES)]
         return bool(ends) and all(low * high > 0 for low, high in ends)
 
     @functools.cached_property
@@ -108,7 +108,7 @@ class AlgebraicSystem:
     def _from(self, z: np.ndarray, t: float, x: np.ndarray, u: np.ndarray, p: np.ndarray) -> np.ndarray | None:
         """As solve_algebraic of algebraic.c."""
         begun, settled, before = np.abs(z), False, np.full(z.shape, np.inf)
-        for iteration in range(NEWTON_LIMIT):
+        for iteration in range(MAX_ALGEBRAIC_ITERATIONS):
             g, matrix = (np.asarray(v) for v in self._newton(t, x, z, u, p))
             step = _solved(matrix, g.ravel())
             if step is None:
@@ -238,7 +238,7 @@ def random_values(function: ca.Function, count: int) -> list[np.ndarray]:
 
 def is_symmetric(matrix: ca.Function) -> bool:
     """At random places, to rounding."""
-    seen = random_values(matrix, PLACES)
+    seen = random_values(matrix, IDENTITY_SAMPLES)
     return bool(seen) and all(np.max(np.abs(m - m.T), initial=0.0) <= ALGEBRAIC_SYMMETRIC * np.max(np.abs(m), initial=0.0)
                               for m in seen)
 
@@ -290,7 +290,7 @@ def index_faults(names: Sequence[str], texts: Sequence[str], matrix: ca.Function
     pattern = np.asarray(ca.DM(matrix.sparsity_out(0), 1.0)) != 0
     loose = _unmatched(pattern)
     if not loose:
-        seen = random_values(matrix, PLACES)
+        seen = random_values(matrix, IDENTITY_SAMPLES)
         spectra = [np.linalg.svd(_equilibrated(m)) for m in seen]
         if not spectra or any(s[-1] > ALGEBRAIC_SINGULAR * s[0] for _, s, _ in spectra):
             return []

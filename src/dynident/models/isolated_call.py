@@ -14,7 +14,7 @@ from dynident._util.new_process import own_context
 from dynident._util.operating_system import blocked_interrupts, ignore_interrupts
 from dynident.errors import ProblemError, SimulatorLost
 
-MAX_CRASHES = 3  # at different values; then the function is called broken
+MAX_CRASHES = 3  # at different values; then the function, or the FMU, is called broken
 LAST_WORDS = 1.0  # seconds that a process has to end by itself
 
 

@@ -25,8 +25,8 @@ from dynident.models.traced_arguments import NameScope
 from dynident.models.traced_arrays import TracedNumber, TraceError
 from dynident.tolerances import TRACE_TOLERANCE
 
-POINTS = 12  # random ones, of three sizes
-SEED = 20240229
+RANDOM_POINTS = 12  # random ones, of three sizes
+TRACING_SEED = 20240229
 
 
 class Names:
@@ -269,8 +269,8 @@ def trace_faults(called: str, function: Callable[..., Any], arguments: Any, foun
     if any("(" in symbol.name() for each in found.values() for symbol in casadi.symvar(each)):
         return []  # a delayed input, which numbers do not have
     trace = casadi.Function("trace", inputs, [casadi.vertcat(*found.values())])
-    rng, compared, last = np.random.default_rng(SEED), 0, ""
-    for k in range(POINTS):
+    rng, compared, last = np.random.default_rng(TRACING_SEED), 0, ""
+    for k in range(RANDOM_POINTS):
         values = [_point(rng, scope.symbols, arguments.constants, k, scope is arguments.p) for scope in scopes]
         t = float(rng.uniform(0, 3))
         with warnings.catch_warnings(), np.errstate(all="ignore"):

@@ -21,10 +21,10 @@ TABLE_2: Mapping[str, tuple[int, int, int, float | None, float | None]] = Mappin
 TABLE_3: Mapping[str, tuple[int, int, int, float, float]] = MappingProxyType({
     "EF": (29, 25, 2, 10.84, 725.32), "SE": (44, 29, 2, 3.26, 1.18), "Heun": (147, 110, 4, 3.61, 21.90),
     "LP": (172, 122, 4, 2.48, 3.08), "RK3": (327, 251, 6, 0.67, 4.56), "RK4": (434, 329, 8, 0.58, 2.51)})
-SAMPLING = 1e-3  # s
+BELT_SAMPLING = 1e-3  # s
 REST = MappingProxyType({"phi": 0.0, "z": 0.0, "omega": 0.0, "v": 0.0})
 NOISE = MappingProxyType({"motor_angle": 1e-9**0.5, "motor_speed": 1e-2**0.5})  # R of eq. (32)
-MEMORY = 2.0  # seconds at the end over which the estimates are averaged, as in the paper
+AVERAGED_SECONDS = 2.0  # seconds at the end over which the estimates are averaged, as in the paper
 STIFF = 8.0  # times Table 1: where the errors of Table 3 fit, and where forward Euler is unstable as the paper says
 
 
@@ -150,7 +150,7 @@ def run_filter(its: BeltDriveRun, problem: di.Problem, tuning: Tuning, label: st
         return None
     assert estimate.filtered is not None
     record = estimate.filtered.records[0]
-    late = its.time > its.time[-1] - MEMORY
+    late = its.time > its.time[-1] - AVERAGED_SECONDS
     values = {n: record.values[:, record.names.index(n)] for n in ("c_spec", "d")}
     spring, damping = (100 * abs(float(np.mean(values[n][late])) / its.values[n] - 1) for n in ("c_spec", "d"))
     return FilterRun(spring, damping, float(np.nanmean(record.nis[late])), record.time, values)

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from dynident._util.progress import Tell
 from dynident.papers.direct_studies import BEST, CONTINUOUS, solved
-from dynident.papers.outcome import Outcome, Tell, compared
+from dynident.papers.outcome import Outcome, compared
 from dynident.papers.robot_study import robot_problem, robot_record
 from dynident.solvers.gauss_newton import GaussNewton
 from dynident.solvers.sqp import Sqp
 
-NEAR = 10 * BEST  # J that counts as the valley's: BFGS comes down its flat floor slowly
+NEAR_BEST = 10 * BEST  # J that counts as the valley's: BFGS comes down its flat floor slowly
 CLEAR = 0.25  # of the fits: few multinodes fail, many do not
 FEW, MANY = (2, 5, 8), (60, 300, None)  # multinodes; None is full discretization
 
@@ -66,7 +67,7 @@ def causes(quick: bool, tell: Tell) -> Outcome:
     gap = {name: many_of[0] / many_of[1] - few_of[0] / few_of[1] for name, (few_of, many_of) in shares.items()}
     return compared(
         gap[first] > CLEAR, "few multinodes end in bad local minima, many and full discretization do not (Figs. 2 and 3)",
-        f"fits that end at J below {NEAR:.0e}, few multinodes / many: " + "; ".join(
+        f"fits that end at J below {NEAR_BEST:.0e}, few multinodes / many: " + "; ".join(
             f"{name} {a[0]} of {a[1]} / {b[0]} of {b[1]}" for name, (a, b) in shares.items()),
         f"with {first} {100 * best[first]:.0f} % arrive whatever M is; most is changed by "
         + ", ".join(f"{name} ({100 * best[name]:.0f} %)" for name in change[:-4:-1])
@@ -79,7 +80,7 @@ def causes(quick: bool, tell: Tell) -> Outcome:
 
 def _reached(rows: list[tuple[Any, ...]], name: str, nodes: tuple[int | None, ...]) -> tuple[int, int]:
     mine = [row for row in rows if row[0] == name and row[2] in {m or "full" for m in nodes}]
-    return sum(row[3] < NEAR and row[4] < CONTINUOUS for row in mine), len(mine)
+    return sum(row[3] < NEAR_BEST and row[4] < CONTINUOUS for row in mine), len(mine)
 
 
 def _draw_causes(shares: dict[str, tuple[tuple[int, int], tuple[int, int]]], figure: Any) -> None:
@@ -88,5 +89,5 @@ def _draw_causes(shares: dict[str, tuple[tuple[int, int], tuple[int, int]]], fig
         axis.barh(at + 0.2 * (2 * k - 1), [100 * pair[k][0] / pair[k][1] for pair in shares.values()], 0.38, label=label)
     axis.set_yticks(at, list(shares), fontsize="small")
     axis.invert_yaxis()
-    axis.set(xlabel=f"fits with J below {NEAR:.0e}, in %", xlim=(0, 100))
+    axis.set(xlabel=f"fits with J below {NEAR_BEST:.0e}, in %", xlim=(0, 100))
     axis.legend(frameon=False)

@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 
 import dynident as di
+from dynident._util.progress import Tell
 from dynident.estimate.estimate import Estimate
 from dynident.methods.direct import FullDiscretizationMethod, MultipleShooting
 from dynident.models.library import two_link_robot
-from dynident.papers.outcome import Outcome, Tell, compared
-from dynident.papers.robot_study import ROUNDS, TRUTH, fit, objective, robot_problem, robot_record
+from dynident.papers.outcome import Outcome, compared
+from dynident.papers.robot_study import ROBOT_ITERATIONS, TRUTH, fit, objective, robot_problem, robot_record
 
-FIVE = MultipleShooting(5, "euler", substeps=1, max_iterations=ROUNDS)
-FULL = FullDiscretizationMethod("euler", substeps=1, max_iterations=ROUNDS)
+FIVE = MultipleShooting(5, "euler", substeps=1, max_iterations=ROBOT_ITERATIONS)
+FULL = FullDiscretizationMethod("euler", substeps=1, max_iterations=ROBOT_ITERATIONS)
 SAME = 1.05  # times the best J counts as the same: the valley's floor is flat to 3 %
 NOT_DETERMINED = {"unidentifiable", "no_effect", "structurally_unidentifiable", "not_excited"}
 

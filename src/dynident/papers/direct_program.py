@@ -8,14 +8,15 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
+from dynident._util.progress import Tell
 from dynident.methods.direct import FullDiscretizationMethod, MultipleShooting
 from dynident.models.library import two_link_robot
-from dynident.papers.outcome import Outcome, Tell, compared
+from dynident.papers.outcome import Outcome, compared
 from dynident.papers.robot_study import SAMPLES, TRUTH, robot_problem, robot_record
 from dynident.transcription.nlp_structure import NlpStructure, nlp_structure
 
 STATES, PARAMETERS = 4, 19
-NODES = (2, 3, 5, 8, 12, 20, 35, 60, 100, 150, 200, 300)
+PROGRAM_NODES = (2, 3, 5, 8, 12, 20, 35, 60, 100, 150, 200, 300)
 
 
 def _structure(nodes: int | None) -> NlpStructure:
@@ -60,7 +61,7 @@ def _draw_sizes(figure: Any, rows: list[tuple[Any, ...]]) -> None:
 
 def fig_4(quick: bool, tell: Tell) -> Outcome:
     """By the paper's own words: nonzeros rise with M, densities of Jacobian and Hessian fall, most per multinode where few."""
-    nodes = NODES[::3] if quick else NODES
+    nodes = PROGRAM_NODES[::3] if quick else PROGRAM_NODES
     found = [_structure(m) for m in nodes]
     whole = _structure(None)
     rows = [(m, s.variables, s.constraints, s.density_gradient, s.density_jacobian, s.density_hessian)

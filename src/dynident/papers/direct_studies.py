@@ -11,16 +11,17 @@ from typing import Any
 import numpy as np
 
 import dynident as di
+from dynident._util.progress import Tell
 from dynident.errors import SimulationDiverged
 from dynident.integrators import INTEGRATORS, MULTISTEP
 from dynident.integrators.scheme import Adaptive
 from dynident.methods.direct import FullDiscretizationMethod, MultipleShooting
-from dynident.papers.outcome import Outcome, Tell, compared, not_reproduced
+from dynident.papers.outcome import Outcome, compared, not_reproduced
 from dynident.papers.robot_study import SAMPLES, robot_problem, robot_record
 from dynident.solvers.gauss_newton import GaussNewton
 from dynident.solvers.sqp import Sqp
 
-NODES = (1, 2, 3, 5, 8, 12, 20, 35, 60, 100, 150, 200, 300)
+STUDY_NODES = (1, 2, 3, 5, 8, 12, 20, 35, 60, 100, 150, 200, 300)
 CLEARLY = 2.0  # times as often counts as more likely
 BEST = 1e-4  # J of the robot's valley is 6.3e-5 and its floor is flat; other minima lie above 1e-3
 CONTINUOUS = 1e-4  # largest scaled gap between segments that counts as a trajectory
@@ -30,7 +31,7 @@ WAYS = {"Gauss-Newton": lambda: GaussNewton(200), "BFGS from Gauss-Newton's matr
 
 def fig_3(quick: bool, tell: Tell) -> Outcome:
     """J by number of multinodes and by full discretization, nodes at the measurements, three solvers."""
-    nodes, starts = ((1, 2, 8) if quick else NODES), range(2 if quick else 10)
+    nodes, starts = ((1, 2, 8) if quick else STUDY_NODES), range(2 if quick else 10)
     record, rows = robot_record(), []
     for seed in starts:
         problem = robot_problem(record, seed)
@@ -124,13 +125,13 @@ def schemes(quick: bool, tell: Tell) -> Outcome:
         ("scheme", "order", "observed", "error of k, 8 steps a sample", "16", "32"), rows, partial(_draw_schemes, rows))
 
 
-UNEVEN = np.array([0.0, 0.15, 0.45, 0.6, 0.9, 1.0, 1.35, 1.7, 2.0])  # s
+UNEVEN_TIMES = np.array([0.0, 0.15, 0.45, 0.6, 0.9, 1.0, 1.35, 1.7, 2.0])  # s
 
 
 def multistep(quick: bool, tell: Tell) -> Outcome:
     """Observed order of the error of k, and the trapezoidal rule beside it."""
     rows: list[Any] = []
-    for grid, time in (("even", np.linspace(0, 2, 9)), ("uneven", UNEVEN)):
+    for grid, time in (("even", np.linspace(0, 2, 9)), ("uneven", UNEVEN_TIMES)):
         problem = _oscillator(time)
         for name, order in (*((scheme.name, scheme.order) for scheme in MULTISTEP), ("trapezoid", 2)):
             tell(f"{name}, {grid} grid")
@@ -163,7 +164,7 @@ def _draw_schemes(rows: list[tuple[Any, ...]], figure: Any) -> None:
 
 
 PENDULUM_FILES = tuple(f"design_A.0_20220815_sys_id_trajectory_{number}.csv" for number in ("00", "11"))
-WINDOW = 1.0  # s
+PREDICTION_WINDOW = 1.0  # s
 
 
 def _folder() -> Path | None:
@@ -189,8 +190,8 @@ def double_pendulum() -> di.EquationModel:
 def _windows(file: Path, count: int | None) -> list[di.Experiment]:
     record = di.read_csv(file, time="time", inputs={"tau1": "tau_meas1", "tau2": "tau_meas2"}, hold="linear",
                          outputs={"angle1": "pos_meas1", "angle2": "pos_meas2", "speed1": "vel_meas1", "speed2": "vel_meas2"})
-    begins = np.arange(record.time[0], record.time[-1] - 0.9 * WINDOW, WINDOW)[:count]
-    return [record.window(t, t + WINDOW).with_name(f"{t:.0f} s") for t in begins]
+    begins = np.arange(record.time[0], record.time[-1] - 0.9 * PREDICTION_WINDOW, PREDICTION_WINDOW)[:count]
+    return [record.window(t, t + PREDICTION_WINDOW).with_name(f"{t:.0f} s") for t in begins]
 
 
 def real_robot(quick: bool, tell: Tell) -> Outcome:

@@ -20,7 +20,7 @@ from dynident.problem.experiment import Experiment
 from dynident.problem.noise import Bounded
 
 COUNTS = 4096  # of the encoder, per turn
-SAMPLING = 0.01  # s
+DRIVE_SAMPLING = 0.01  # s
 CYCLE = 8.0  # s
 STILL = 1e-9  # rad/s; what the start/stop indicator leaves open when it says that the rig stands
 
@@ -43,7 +43,7 @@ def drive_train() -> EquationModel:
 
 def driving_cycles(start: float = 40.0, end: float = 80.0, peak: float = 0.35) -> tuple[np.ndarray, np.ndarray]:
     """Time and torque: standstill until `start`, then cycles of 8 s that ramp up, hold and come to rest."""
-    time = np.arange(round(end / SAMPLING) + 1) * SAMPLING
+    time = np.arange(round(end / DRIVE_SAMPLING) + 1) * DRIVE_SAMPLING
     knots = [0.0, 1.0, 3.0, 5.0, 6.5, CYCLE]
     torque = np.interp((time - start) % CYCLE, knots, [0.0, 0.0, peak, peak, 0.0, 0.0])
     return time, np.where(time < start, 0.0, torque)

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from dynident._util.progress import Tell
 from dynident.integrators.operation_count import operation_counts
 from dynident.models.library import belt_drive
 from dynident.papers.belt_drive_rig import Cascade, Motion
 from dynident.papers.belt_drive_study import (
-    SAMPLING,
+    BELT_SAMPLING,
     SCHEMES,
     TABLE_3,
     FilterRun,
@@ -25,7 +26,7 @@ from dynident.papers.belt_drive_study import (
     readings,
     run_filters,
 )
-from dynident.papers.outcome import Outcome, Tell, compared
+from dynident.papers.outcome import Outcome, compared
 
 NEAR_TRUTH = 10.0  # %: a filter with RK4 whose both errors are below has settled
 STIFFNESS = (1.0, 2.0, 4.0, 8.0)  # times Table 1
@@ -87,7 +88,7 @@ def claims(quick: bool, tell: Tell) -> Outcome:
             for c in found for label, run in c.runs.items()]
     said = "; ".join(f"{name}: {count} of {len(settled)}" for name, count in shares.items())
     spread = {factor: _spread(settled, factor) for factor in ("stiffer", "motion", "cascade", "noisy", "tuning")}
-    cost = {label: operation_counts(belt_drive(), SCHEMES[label], ["c_spec", "d"], True, step=SAMPLING).multiplications
+    cost = {label: operation_counts(belt_drive(), SCHEMES[label], ["c_spec", "d"], True, step=BELT_SAMPLING).multiplications
             for label in ("SE", "Heun", "RK3")}
     return compared(
         bool(settled) and all(count == len(settled) for count in shares.values()),

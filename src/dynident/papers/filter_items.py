@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 import dynident as di
+from dynident._util.progress import Tell
 from dynident.integrators.operation_count import operation_counts
 from dynident.models.library import TYPICAL, belt_drive
 from dynident.papers.belt_drive_rig import Motion
 from dynident.papers.belt_drive_study import (
-    SAMPLING,
+    BELT_SAMPLING,
     SCHEMES,
     STIFF,
     TABLE_2,
@@ -29,7 +30,7 @@ from dynident.papers.belt_drive_study import (
     run_filter,
     run_filters,
 )
-from dynident.papers.outcome import Outcome, Tell, compared
+from dynident.papers.outcome import Outcome, compared
 
 TABLE_1 = {"inertia": 13e-4, "m": 12.5, "c_spec": 8940.0, "d": 97.66, "mu_v": 13.67, "mu_c": 28.13}
 ORDERS = {"EF": 1, "SE": 1, "Heun": 2, "LP": 2, "RK3": 3, "RK4": 4}
@@ -46,7 +47,7 @@ def table_1(quick: bool, tell: Tell) -> Outcome:
     rows = [(name, value, ours[name]) for name, value in TABLE_1.items()]
     its = _run(1.0, quick)
     stiffness = its.values["c_spec"] * (1 + 1 / (0.13 + its.truth.states["z"]))
-    limit = its.values["d"] / SAMPLING  # forward Euler of the belt's vibration is stable below d/T_s
+    limit = its.values["d"] / BELT_SAMPLING  # forward Euler of the belt's vibration is stable below d/T_s
     return compared(
         all(abs(a / b - 1) < 1e-12 for _, a, b in rows),
         "six identified values",
@@ -106,7 +107,7 @@ def _draw_orders(rows: list[tuple[Any, ...]], figure: Any) -> None:
 def _counted(jacobian: bool, printed: Any) -> Outcome:
     rows, exact = [], 0
     for label, scheme in SCHEMES.items():
-        count = operation_counts(belt_drive(), scheme, ["c_spec", "d"] if jacobian else (), jacobian, step=SAMPLING)
+        count = operation_counts(belt_drive(), scheme, ["c_spec", "d"] if jacobian else (), jacobian, step=BELT_SAMPLING)
         ours = tuple(getattr(count, kind) for kind in COUNTS)
         exact += ours == printed[label][:3]
         rows.append((label, *printed[label][:3], *ours))

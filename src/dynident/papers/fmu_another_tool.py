@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 import dynident as di
+from dynident._util.progress import Tell
 from dynident.papers.delta_robot import TABLE_1
 from dynident.papers.fmu_items import NOISE, parameter, robot_torques
-from dynident.papers.outcome import Outcome, Tell, compared, not_reproduced
+from dynident.papers.outcome import Outcome, compared, not_reproduced
 
 # The robot by the same mechanics, written anew with tuples and `math`: what is compared is the tool, not the formulas.
 SLAVE = '''

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 import dynident as di
+from dynident._util.progress import Tell
 from dynident.methods.direct import SingleShooting
 from dynident.papers.delta_robot import AXES, TABLE_1, delta_robot, pick_and_place
-from dynident.papers.outcome import Outcome, Tell, compared, not_reproduced
+from dynident.papers.outcome import Outcome, compared, not_reproduced
 
 NOISE = 0.05  # N m
 WIDTHS = {"lower_arm_mass": 0.00350, "upper_arm_mass": 0.0211, "base_plate_mass": 0.0212, "inertia": 2.65e-6,

@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 
 import dynident as di
+from dynident._util.progress import Tell
 from dynident.papers.drive_train import RigTruth, drive_train, drive_train_record, driving_cycles
 from dynident.papers.interval_items import ENCODER, FREEDOM, identified, repeated, smooth_way, widths
-from dynident.papers.outcome import Outcome, Tell, compared
+from dynident.papers.outcome import Outcome, compared
 
 TRUTH = (-4.5, 65.0, 0.12)  # alpha, beta, T_Fs
-STEPS = (1e-4, 1e-3, 1e-5)  # of alpha, beta and T_Fs: the angle's second order is below 1e-5 of its first there
+PARAMETER_STEPS = (1e-4, 1e-3, 1e-5)  # of alpha, beta and T_Fs: the angle's second order is below 1e-5 of its first there
 WEIGHTS = {"i = 1 (alpha), as in Fig. 8": ("alpha", {"alpha": 0.01, "beta": 10.0}),
            "i = 2 (beta)": ("beta", {"beta": 0.01, "alpha": 10.0})}
 
@@ -47,7 +48,7 @@ def exact_width(torque: np.ndarray) -> float:
     driven = repeated(torque, 1)
     time = np.arange(driven.size) * 0.01
     columns = []
-    for i, step in enumerate(STEPS):
+    for i, step in enumerate(PARAMETER_STEPS):
         ends = [drive_train_record(time, driven, _truth(i, sign * step)).angle for sign in (1, -1)]
         columns.append((ends[0] - ends[1]) / (2 * step))
     sensitivities = np.array([*columns, np.ones(time.size)]).T

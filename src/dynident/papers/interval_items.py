@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 import dynident as di
+from dynident._util.progress import Tell
 from dynident.papers.drive_train import RigRecord, drive_train, drive_train_record, driving_cycles
-from dynident.papers.outcome import Outcome, Tell, compared
+from dynident.papers.outcome import Outcome, compared
 from dynident.set_membership.method import SetMembership
 
 FIRST = {"alpha": (-6.0, 0.0), "beta": (10.0, 1000.0), "T_Fs": (0.0, 0.3)}  # prior boxes of Fig. 6; beta above 0

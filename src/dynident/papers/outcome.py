@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Tell = Callable[[str], object]  # takes a line about how far a computation is
 
 
 class Agreement(StrEnum):

@@ -23,7 +23,7 @@ from dynident.verbs.simulate import simulate
 SAMPLES, DURATION = 301, 1.5  # explicit Euler with friction as steep as in Table II is unstable beyond 5 ms
 FACTOR = 10.0  # starts lie within this factor of the truth, either way
 BOX = 20.0  # bounds lie at this many times the truth and at its part
-ROUNDS = 150  # iterations at the most
+ROBOT_ITERATIONS = 150  # iterations at the most
 TRUTH = TYPICAL["two_link_robot"]  # Table II
 INITIAL = {"theta1": 0.0, "theta2": np.pi + 0.2, "omega1": 0.0, "omega2": 0.0}
 

@@ -15,8 +15,9 @@ from typing import Any
 
 from dynident._util.atomic import atomic_write
 from dynident._util.blas_threads import single_thread
+from dynident._util.progress import Tell
 from dynident.errors import DynidentError, ProblemError, did_you_mean
-from dynident.papers.outcome import Agreement, Outcome, Tell, verdict_text
+from dynident.papers.outcome import Agreement, Outcome, verdict_text
 from dynident.papers.registry import ITEMS, Item
 
 FORMS = ("quick", "full")

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 import dynident as di
+from dynident._util.progress import Tell
 from dynident.boundary.smoothing.method import BoundaryValueMethod
 from dynident.boundary.solve_bvp.davidenko import Davidenko, DavidenkoState, inner_loop
 from dynident.boundary.solve_bvp.root_finding import FactoredSystem, RootProblem
 from dynident.papers.flexible_rotor import one_mass
-from dynident.papers.outcome import Outcome, Tell, compared
+from dynident.papers.outcome import Outcome, compared
 
 # (3.6) with full matrices, on x' = v, v' = -2 x - 0.4 v
 

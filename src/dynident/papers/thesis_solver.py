@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 import dynident as di
+from dynident._util.progress import Tell
 from dynident.boundary.solve_bvp.davidenko import Davidenko
 from dynident.papers.flexible_rotor import one_mass
-from dynident.papers.outcome import Outcome, Tell, compared
+from dynident.papers.outcome import Outcome, compared
 
 
 def _runs(settings: dict[str, dict[str, Any]], tell: Tell) -> list[tuple[Any, ...]]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import dynident as di
+from dynident._util.progress import Tell
 from dynident.estimate.smoother_result import SmootherResult
 from dynident.papers.flexible_rotor import (
     NOISE,
@@ -17,7 +18,7 @@ from dynident.papers.flexible_rotor import (
     two_masses,
     two_masses_with_friction,
 )
-from dynident.papers.outcome import Outcome, Tell, compared
+from dynident.papers.outcome import Outcome, compared
 
 SOLVERS = ("smoother", "davidenko", "newton", "musn")
 CLOSE = 0.05  # of the truth: a hundredth comes from the weights' freedom, the rest from noise and grid

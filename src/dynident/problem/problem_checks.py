@@ -21,7 +21,7 @@ from dynident.problem.parameter import InitialState, Parameter
 from dynident.tolerances import LARGEST_SIGNAL, SMALLEST_SIGNAL
 from dynident.units import conversion
 
-MOST_LISTED = 30  # names in one error
+MOST_NAMES_LISTED = 30  # names in one error
 NO_INPUTS = " Give it with the record, as inputs={name: values}."
 
 
@@ -170,7 +170,7 @@ def parameter_faults(model: Model, experiments: tuple[Experiment, ...],
 
 def _close_names(name: str, known: Sequence[str]) -> str:
     """A hint that stays short where a model has hundreds of parameters."""
-    return did_you_mean(name, known if len(known) <= MOST_LISTED else get_close_matches(name, known, 5, 0.4))
+    return did_you_mean(name, known if len(known) <= MOST_NAMES_LISTED else get_close_matches(name, known, 5, 0.4))
 
 
 def read_constraints(model: Model, parameters: tuple[Parameter | InitialState, ...], given: Sequence[str | Constraint],

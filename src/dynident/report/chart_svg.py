@@ -23,7 +23,7 @@ PADDING = 0.06  # of the vertical range, left free above and below
 ACROSS_TICKS = 6  # at most, along the horizontal axis
 TICK_EVERY = 38  # pixels between numbers of the vertical axis, at least
 FAR_FROM_ZERO = 1e4  # times the width of the horizontal axis; numbers beyond it are counted from its begin
-DECADES = 6  # ticks of a logarithmic axis, at most
+MAX_DECADE_TICKS = 6  # ticks of a logarithmic axis, at most
 SYMBOL_PATHS = {"dot": "M-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0-7 0z", "ring": "M-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0-7 0z",
                 "cross": "M-4-4L4 4M-4 4L4-4", "thin cross": "M-4-4L4 4M-4 4L4-4"}
 TEMPLATE = """
@@ -133,7 +133,7 @@ def _vertical_ticks(panel: Panel, bottom: float, top: float) -> list[tuple[float
         return []
     most = max(3, panel.height // TICK_EVERY)
     if panel.log and top - bottom > 1:
-        every = max(1, math.ceil((top - bottom) / min(most, DECADES)))
+        every = max(1, math.ceil((top - bottom) / min(most, MAX_DECADE_TICKS)))
         first = math.ceil(bottom)
         found = [(float(k), _decade(k)) for k in range(first, math.floor(top) + 1, every)]
     elif panel.log:  # within a decade round numbers say more than powers of ten

@@ -15,7 +15,7 @@ import numpy as np
 from dynident._util.prefixes import prefixed
 
 DOTS_UP_TO = 600  # samples; a longer record of measurements is a line, as dots would merge anyway
-POINTS = 4000  # drawn per curve; two per bucket, and more buckets than a screen has columns
+MAX_CURVE_POINTS = 4000  # drawn per curve; two per bucket, and more buckets than a screen has columns
 TWO_SIDED_95 = 1.96  # standard deviations of a normal distribution
 
 Look = Literal["line", "dots", "dotted", "steps", "bars", "area", "boxes"]
@@ -86,7 +86,7 @@ class Chart:
         return (low, high) if high > low else (low - 0.5, high + 0.5)
 
 
-def curve(x: np.ndarray, y: np.ndarray, name: str, color: str, points: int = POINTS, dots: bool = False, *,
+def curve(x: np.ndarray, y: np.ndarray, name: str, color: str, points: int = MAX_CURVE_POINTS, dots: bool = False, *,
           look: Look = "line", width: float = 1.6, dashed: bool = False, legend: bool = True) -> Curve:
     """A line (or dots, where there are few enough), thinned so that peaks stay."""
     kept = kept_samples(y, points)
@@ -95,7 +95,7 @@ def curve(x: np.ndarray, y: np.ndarray, name: str, color: str, points: int = POI
                  width, dashed, legend)
 
 
-def shaded(x: np.ndarray, low: np.ndarray, high: np.ndarray, name: str, points: int = POINTS, color: str = "band"
+def shaded(x: np.ndarray, low: np.ndarray, high: np.ndarray, name: str, points: int = MAX_CURVE_POINTS, color: str = "band"
            ) -> list[Curve]:
     """The area between two curves; nothing where one of them is not known."""
     known = np.isfinite(low) & np.isfinite(high)
@@ -127,7 +127,7 @@ def with_unit(name: str, unit: str) -> str:
     return f"{name} ({unit})" if unit else name
 
 
-def kept_samples(values: np.ndarray, points: int = POINTS) -> np.ndarray:
+def kept_samples(values: np.ndarray, points: int = MAX_CURVE_POINTS) -> np.ndarray:
     """Indices to draw, rising: all of a short record; else the lowest and highest of each bucket and both ends.
 
     Missing values (NaN) are passed over; a bucket that holds nothing else keeps one of them, so that a gap stays a gap.

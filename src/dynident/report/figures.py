@@ -10,7 +10,7 @@ import numpy as np
 from dynident._util.progress import in_notebook
 from dynident.errors import DynidentError
 from dynident.estimate.estimate import Estimate
-from dynident.report.charts import POINTS, Chart, Curve, Panel, shown
+from dynident.report.charts import MAX_CURVE_POINTS, Chart, Curve, Panel, shown
 from dynident.report.comparison import waterfall
 from dynident.report.estimate_charts import convergence_chart, profile_chart, starts_chart
 from dynident.report.signal_chart import fitted_records, signal_chart
@@ -124,7 +124,7 @@ def _draw_curve(axes: Axes, curve: Curve) -> None:
 def estimate_figure(estimate: Estimate, width: float = 0.0) -> Figure:
     """Per experiment and output: measured against fitted, residuals below; `width` in inches (automatic if 0)."""
     records = fitted_records(estimate)
-    charts = [signal_chart(record, estimate.noise_std, POINTS, inputs=False) for record in records]
+    charts = [signal_chart(record, estimate.noise_std, MAX_CURVE_POINTS, inputs=False) for record in records]
     figure = chart_figure(charts, [record.name for record in records] if len(records) > 1 else [], width=width)
     _warn(figure, estimate)
     return _shown_once(figure)

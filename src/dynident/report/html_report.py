@@ -63,7 +63,7 @@ COMPARISON = """
 """
 FAILED = """<ul>{% for label, reason in failed.items() %}<li><strong>{{ label }}</strong>: {{ reason }}</li>{% endfor %}</ul>"""
 MEANINGS = """{% for meaning in meanings %}<p class="prose">{{ meaning }}</p>{% endfor %}"""
-MARGIN = 0.08  # of the drawn range, left free on either side
+AXIS_MARGIN = 0.08  # of the drawn range, left free on either side
 INTERVALS = """
 <p class="hint">One bar per estimate: its interval, and the value as a dot. A dashed bar is open: the data set no
 limit.</p>
@@ -258,11 +258,11 @@ def _quantity(name: str, rows: dict[str, ResultRow], failed: Sequence[str]) -> d
 def _range(rows: Sequence[ResultRow]) -> tuple[float, float]:
     ends = [number for row in rows for number in (row.low, row.number, row.high) if math.isfinite(number)]
     low, high = min(ends, default=0.0), max(ends, default=0.0)
-    margin = MARGIN * (high - low) or MARGIN * max(abs(high), 1.0)
+    margin = AXIS_MARGIN * (high - low) or AXIS_MARGIN * max(abs(high), 1.0)
     return low - margin, high + margin
 
 
-WIDE = 30.0  # times the smallest; beyond it short bars could not be told from none
+LARGEST_BAR_RATIO = 30.0  # times the smallest; beyond it short bars could not be told from none
 
 SHORTEST = 2.0  # percent; what is there is seen
 
@@ -317,7 +317,7 @@ def _bars(effort: Effort, labels: Sequence[str], failed: Sequence[str]) -> dict[
     known = [number for number in effort.numbers if math.isfinite(number)]
     low, high = min(known, default=0.0), max(known, default=0.0)
     high = 1.0 if effort.name == REACHED else high
-    logarithmic = low > 0 and high / low > WIDE and effort.name != REACHED
+    logarithmic = low > 0 and high / low > LARGEST_BAR_RATIO and effort.name != REACHED
     begin = 10.0 ** math.floor(math.log10(low)) / (10.0 if _is_decade(low) else 1.0) if logarithmic else 0.0
 
     def length(number: float) -> float | None:

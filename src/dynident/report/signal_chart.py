@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynident.estimate.estimate import Estimate, Validation
-from dynident.report.charts import POINTS, TWO_SIDED_95, Chart, Curve, Look, Panel, curve, with_unit
+from dynident.report.charts import MAX_CURVE_POINTS, TWO_SIDED_95, Chart, Curve, Look, Panel, curve, with_unit
 from dynident.report.result_table import counted
 from dynident.verbs.judge import foreseen_std
 
@@ -72,7 +72,7 @@ def drawn_records(estimate: Estimate) -> tuple[list[int], int]:
     reached = np.cumsum([each[k] for k in worst_first])
     chosen = sorted(worst_first[k] for k in range(len(each)) if reached[k] <= room)
     curves = validated + sum(each[k] for k in chosen)
-    return chosen, int(np.clip(POINTS_ON_PAGE // max(curves, 1), FEWEST_POINTS, POINTS))
+    return chosen, int(np.clip(POINTS_ON_PAGE // max(curves, 1), FEWEST_POINTS, MAX_CURVE_POINTS))
 
 
 def left_out_sentence(estimate: Estimate) -> str:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 STYLES = {"green": "bold white on green", "amber": "bold black on yellow", "orange": "bold white on dark_orange3",
           "red": "bold white on red", "grey": "bold white on bright_black"}  # of grades, which say the same without colour
-WIDTH = 80  # columns of plain text; a console has its own width
+TEXT_WIDTH = 80  # columns of plain text; a console has its own width
 MOST_QUANTITIES = 20  # in a summary
 TABLE_COLUMNS = 3  # estimates beside each other in one table; more go into the next
 RULED = box.Box("    \n    \n -- \n    \n -- \n    \n    \n    \n", ascii=True)  # one rule below the headings
@@ -224,7 +224,7 @@ def _gap() -> Padding:
 
 def _plain(renderable: RenderableType) -> str:
     page = io.StringIO()
-    console = Console(file=page, width=WIDTH, color_system=None, force_terminal=False, legacy_windows=False,
+    console = Console(file=page, width=TEXT_WIDTH, color_system=None, force_terminal=False, legacy_windows=False,
                       highlight=False, markup=False, emoji=False)
     console.print(renderable)
     return "\n".join(line.rstrip() for line in page.getvalue().splitlines())

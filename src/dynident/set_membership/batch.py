@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 BATCH_ORDER = 8  # of the Taylor polynomial
 PAVING_ROUNDS = 40  # of bisection and contraction
-MAX_PASSES = 3  # of the search for the hull, each within that of the one before
+MAX_HULL_PASSES = 3  # of the search for the hull, each within that of the one before
 AGAIN_BELOW = 0.5  # of a width: a pass that leaves less is followed by another one
 PROVED_POINTS = "as the enclosure of their solutions proves"
 REFUTING_ROUNDS = 10  # of boxes, where many stretches are asked whether they are refuted
@@ -129,7 +129,7 @@ def _invert_record(method: SetMembership, setup: SetMembershipSetup, flow: Lohne
     stretch = SampleStretch(flow, record, substeps=choose_substeps(flow.mode_flow, lo, hi, record.steps))
     options, substeps = _prune_options(method), stretch.substeps
     points, first = np.zeros((result.low.size, 0)), (lo, hi)
-    for _ in range(MAX_PASSES):  # in a smaller box points are found more easily, and flows are sharper
+    for _ in range(MAX_HULL_PASSES):  # in a smaller box points are found more easily, and flows are sharper
         search = PointSearch(StretchFits(setup, [(e, stretch)], method.max_outliers), method.max_outliers)
         more = search.find(result.low, result.high)
         points, before = np.concatenate([points, more], axis=1), (lo, hi)

@@ -19,7 +19,7 @@ from dynident.set_membership.stretch import SampleStretch
 from dynident.set_membership.verified_lp import bound_by_lp, contract_boxes, half_widths
 from dynident.tolerances import LP_ERROR, LP_SHARP_ERROR, USEFUL_ERROR
 
-FIRST_SAMPLES = 16
+FIRST_PRUNING_SAMPLES = 16
 MAX_DEPTH_BOXES = 32  # at a time, where any box that cannot be refuted ends the search
 MAX_LP_BOXES = 6  # boxes at a time for which linear programs are worth their time although they may say little
 
@@ -92,7 +92,7 @@ def prune_to_hull(stretch: SampleStretch, lo: np.ndarray, hi: np.ndarray, option
     first, limit = np.where(hi > lo, hi - lo, 1.0), limit or TimeLimit()
     kept = _Kept(np.full(lo.size, np.inf), np.full(lo.size, -np.inf))
     kept = kept if points is None else kept.with_boxes(points, points)
-    queue = _Queue(lo[:, None], hi[:, None], np.array([min(FIRST_SAMPLES, stretch.samples)]))
+    queue = _Queue(lo[:, None], hi[:, None], np.array([min(FIRST_PRUNING_SAMPLES, stretch.samples)]))
     near = _Kept(kept.low, kept.high)  # stands out too little to be worth work: part of the hull, but no measure for others
     examined = 0
     while queue.count and examined < options.rounds * options.max_boxes and not (options.first_is_enough and kept.any):

@@ -20,14 +20,14 @@ from dynident.set_membership.stretch import SampleStretch
 from dynident.set_membership.verified_lp import certainly_inside, measurement_bounds
 
 STARTS = 8  # points that the search for a first one begins with
-MAX_ROUNDS = 14  # of linearisation, for a first point
+MAX_LINEARIZATIONS = 14  # of linearisation, for a first point
 CHEBYSHEV_ROUNDS = 20  # the same for the smallest largest violation
 INFLATION_MARGIN = 1.001  # what is left for rounding and for the end of that search
 END_ROUNDS = 8  # the same for the ends
 STEP_LENGTHS = (1.0, 0.97, 0.9, 0.75, 0.5, 0.2, 0.05, 0.01)  # of the step that a linear program proposes, tried at once
-MARGIN = 0.999  # of a radius that linear programs allow: the rest is for what bends
+RADIUS_MARGIN = 0.999  # of a radius that linear programs allow: the rest is for what bends
 SMALLEST_GAIN = 1e-3  # of the width between bounds: a round that wins less ends the search
-SEED = 1
+FEASIBLE_POINT_SEED = 1
 MAX_POINTS = 400  # that are kept
 
 
@@ -110,14 +110,14 @@ class PointSearch:
 
     def _first_point(self, low: np.ndarray, high: np.ndarray) -> np.ndarray | None:
         """A point that fits, from several starts at once."""
-        rounds = MAX_ROUNDS if not self.max_outliers else 0  # which samples are wrong no linear program says
+        rounds = MAX_LINEARIZATIONS if not self.max_outliers else 0  # which samples are wrong no linear program says
         points, violation, fits = self._chebyshev_points(low, high, rounds, first_is_enough=True)
         return points[:, np.where(fits, violation, np.inf).argmin()] if fits.any() else None
 
     def _chebyshev_points(self, low: np.ndarray, high: np.ndarray, rounds: int, first_is_enough: bool
                           ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(unknowns, points) with small largest violations (points,), and whether each fits; a trust region for each start."""
-        draws = np.random.default_rng(SEED).random((low.size, STARTS - 1))
+        draws = np.random.default_rng(FEASIBLE_POINT_SEED).random((low.size, STARTS - 1))
         points = np.concatenate([0.5 * (low + high)[:, None], low[:, None] + (high - low)[:, None] * draws], axis=1)
         region = np.full(points.shape[1], 0.5)  # of the width
         slopes, ends, violation, fits = self.fits.linearize(points)
@@ -179,7 +179,7 @@ class PointSearch:
                   low: np.ndarray, high: np.ndarray) -> np.ndarray:
         """As far along one unknown as the linearised measurements allow."""
         slope, middle, unit = _finite_rows(slope, ends)
-        upper, lower = np.maximum(middle + MARGIN * unit, 0), np.minimum(middle - MARGIN * unit, 0)
+        upper, lower = np.maximum(middle + RADIUS_MARGIN * unit, 0), np.minimum(middle - RADIUS_MARGIN * unit, 0)
         cost = np.zeros(point.size)
         cost[j] = -sign
         solved = linprog(cost, np.concatenate([slope, -slope]), np.concatenate([upper, -lower]),

@@ -16,7 +16,7 @@ from dynident.set_membership.flows.hybrid_step import HybridStep
 from dynident.set_membership.intervals.arithmetic import Interval
 from dynident.set_membership.setup import BoundedRecord, SetMembershipSetup
 
-DIFFERENCE = 0.03  # of the width of the bounds: a larger one bends, a smaller one is lost in the width of an enclosure
+BOX_DIFFERENCE_STEP = 0.03  # of the width of the bounds: a larger one bends, a smaller one is lost in the width of an enclosure
 PARTS = 16  # of a step in which a mode changes: the error of the moment goes with its square
 MOST_BOXES = 12  # in which one point may be at a time; more say that it is lost
 MAX_ROWS = 4000  # of a record that linear programs see; how far off a point is, and whether it fits, is asked of all
@@ -34,7 +34,7 @@ class HybridFits:
     def linearize(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """As `PointFits` asks for, by following each point and those beside it."""
         size, count = points.shape
-        change = np.where(self.width > 0, DIFFERENCE * self.width, 1.0)
+        change = np.where(self.width > 0, BOX_DIFFERENCE_STEP * self.width, 1.0)
         moved = [points + np.outer(change * own, np.ones(count)) for own in np.eye(size)]
         every = np.concatenate([points, *moved], axis=1)
         slopes, ends, violation, fits = [], [], np.zeros(count), np.ones(count, bool)

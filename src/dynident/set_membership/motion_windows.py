@@ -29,7 +29,7 @@ from dynident.set_membership.verified_lp import VerifiedLinearProgram
 from dynident.tolerances import HULL_SHRINKAGE, KNOWN_RADIUS
 
 MIN_WINDOW = 20  # samples: a shorter window says little
-FIRST_SAMPLES = 40
+FIRST_WINDOW_SAMPLES = 40
 MAX_FURTHER_ROUNDS = 4  # where fewer samples have already left little
 MAX_LP_SAMPLES = 60  # of a window that a linear program looks at, spread evenly
 
@@ -153,7 +153,7 @@ class WindowSolver:
                         ) -> WindowSlices | None:
         """What the first `end` samples leave of [lo, hi]; `start` is what fewer of them left, if that is known."""
         boxes, own = self._to_products(lo[:, None], hi[:, None])
-        samples = min(FIRST_SAMPLES, end)
+        samples = min(FIRST_WINDOW_SAMPLES, end)
         if start is not None:
             boxes, own, samples = intersect(start.boxes, boxes), intersect(start.own, own), end
             left = np.all(boxes[0] <= boxes[1], axis=0) & np.all(own[0] <= own[1], axis=0)

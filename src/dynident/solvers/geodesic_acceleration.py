@@ -27,16 +27,16 @@ from dynident.tolerances import BENT_STEP, LONGEST_LOG_STEP, STRAIGHT_DISTANCE
 
 LOOK_AHEAD = 0.1  # of a step: where residuals are looked at for their second derivative
 
-PATIENCE = 20  # iterations: after so many with less damping each, a step along a valley is as long as the valley
+DAMPING_PATIENCE = 20  # iterations: after so many with less damping each, a step along a valley is as long as the valley
 
-Curve = Callable[[np.ndarray], np.ndarray]  # from a step to the change of the unknowns that it stands for
+StepCurve = Callable[[np.ndarray], np.ndarray]  # from a step to the change of the unknowns that it stands for
 
 
 @dataclass(frozen=True)
 class GeodesicTrustRegion:
     """A trust region on the cost whose steps are accelerated, until next to nothing is left."""
 
-    straight: TrustRegion = field(default_factory=lambda: TrustRegion(PATIENCE))
+    straight: TrustRegion = field(default_factory=lambda: TrustRegion(DAMPING_PATIENCE))
 
     def advance(self, problem: FiniteProblem, loop: LeastSquaresLoop, state: SearchState, newton: SearchDirection,
                 remaining: float) -> SearchState:
@@ -95,7 +95,7 @@ def curve_ends(problem: FiniteProblem, state: SearchState, direction: SearchDire
             continue
 
 
-def curves(problem: FiniteProblem, state: SearchState, direction: SearchDirection) -> Iterator[Curve]:
+def curves(problem: FiniteProblem, state: SearchState, direction: SearchDirection) -> Iterator[StepCurve]:
     """In the solver's coordinates; and in logarithms of those that have none yet, where no step goes too far for one."""
     yield lambda step: step
     at = state.variables.unknowns

@@ -27,7 +27,7 @@ POLISHED = 0.9  # of the step before: what shrinks less is rounding
 SLOWER_POLISH = 4.0  # times the share of the step before: near a minimum steps shrink by the same share, until rounding is all
 ACCELERATED_MEMORY = 0.8  # the same where steps bend: a column that vanishes is a plateau, and may not lead on at once
 FOR_CURVES: dict[str, Any] = {"step_tolerance": STATIC_STEP_TOLERANCE, "accelerated": True}  # simulations cost next to nothing
-MEMORY = 0.1  # of a column's length, from one iteration to the next
+COLUMN_LENGTH_MEMORY = 0.1  # of a column's length, from one iteration to the next
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,11 @@ class LevenbergMarquardt:
         if finite.equality_count:
             raise NotSupported(f"{self.name} takes no matching conditions, but the problem has "
                                f"{finite.equality_count}. Use segments=1, or the Gauss-Newton solver.")
-        memory = ACCELERATED_MEMORY if self.accelerated else MEMORY
+        memory = ACCELERATED_MEMORY if self.accelerated else COLUMN_LENGTH_MEMORY
         damping = Regularization(least=RANK_DAMPING, initial=self.damping, first=FIRST_DAMPING, most=MOST_DAMPING, factor=1.0,
                                  memory=memory, with_nodes=self.accelerated)  # which asks for gradients of other residuals
         region = GeodesicTrustRegion() if self.accelerated else TrustRegion()
-        compiled = None if self.accelerated else compiled_steps(finite, MEMORY, RANK_DAMPING, self.step_tolerance)
+        compiled = None if self.accelerated else compiled_steps(finite, COLUMN_LENGTH_MEMORY, RANK_DAMPING, self.step_tolerance)
         loop = LeastSquaresLoop(region, damping, self.max_iterations, self.step_tolerance, compiled=compiled)
         state = loop.run(finite, point, watch)
         return outcome_of(finite, polish(finite, loop, state) if self.step_tolerance < STEP_TOLERANCE else state)

@@ -25,7 +25,7 @@ QUIET = {"error_on_fail": False, "print_problem": False, "print_time": False}
 OPTIONS: dict[str, dict[str, Any]] = {
     "piqp": {**QUIET, "piqp": {"eps_abs": 1e-10, "eps_rel": 1e-11, "max_iter": 300, "verbose": False}},
     "qrqp": {**QUIET, "print_iter": False, "print_header": False, "print_info": False}}
-Interval = tuple[np.ndarray, np.ndarray]  # lower and upper ends
+BoundPair = tuple[np.ndarray, np.ndarray]  # lower and upper ends
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ class QuadraticProgram:
         """Nonzeros of the sum of all elements; `damping` is added to the diagonal."""
         return self.hessian.gather(np.concatenate([*(b.ravel() for b in blocks), self.diagonal + damping]))
 
-    def solve(self, hessian: np.ndarray, gradient: np.ndarray, jacobian: np.ndarray, box: Interval, limits: Interval,
+    def solve(self, hessian: np.ndarray, gradient: np.ndarray, jacobian: np.ndarray, box: BoundPair, limits: BoundPair,
               price: float) -> QuadraticStep:
         """`box`: of the step; `limits`: of A d; `price` of what has to be missed."""
         B, A = _matrix(self.hessian, hessian), _matrix(self.jacobian, jacobian)
@@ -63,7 +63,7 @@ class QuadraticProgram:
             return self._condensed(B, gradient, A, box, limits, price)
         return solve_convex(ca.DM(B), gradient, ca.DM(A), box, limits, price)
 
-    def _condensed(self, B: Any, g: np.ndarray, A: Any, box: Interval, limits: Interval, price: float) -> QuadraticStep:
+    def _condensed(self, B: Any, g: np.ndarray, A: Any, box: BoundPair, limits: BoundPair, price: float) -> QuadraticStep:
         """d = offset + basis z: z are the steps of the unknowns, and the matching conditions give those of the nodes."""
         from scipy.sparse.linalg import splu  # here, because it takes a while to load, and few fits ask for it
 
@@ -97,7 +97,7 @@ def convex_matrix(matrix: np.ndarray) -> np.ndarray:
     return (vectors * np.maximum(np.abs(values), SQP_CONVEXITY * values[-1])) @ vectors.T
 
 
-def solve_convex(B: ca.DM, g: np.ndarray, A: ca.DM, box: Interval, limits: Interval, price: float) -> QuadraticStep:
+def solve_convex(B: ca.DM, g: np.ndarray, A: ca.DM, box: BoundPair, limits: BoundPair, price: float) -> QuadraticStep:
     """In variables whose curvatures are one and for a gradient of size one, since the solvers' tolerances are absolute.
 
     By PIQP; where its iteration ends at no answer, by CasADi's active-set method QRQP if variables are few; and where the
@@ -118,7 +118,7 @@ def solve_convex(B: ca.DM, g: np.ndarray, A: ca.DM, box: Interval, limits: Inter
                          answer.solved)
 
 
-def _is_optimal(answer: QuadraticStep, B: ca.DM, g: np.ndarray, A: ca.DM, box: Interval) -> bool:
+def _is_optimal(answer: QuadraticStep, B: ca.DM, g: np.ndarray, A: ca.DM, box: BoundPair) -> bool:
     """The Lagrangian is flat, and bounds pull only where they are met; QRQP calls some singular programs solved."""
     slope = np.asarray(B @ answer.step).ravel() + g + np.asarray(A.T @ answer.multipliers).ravel() + answer.bound_multipliers
     room = np.where(answer.bound_multipliers > 0, box[1] - answer.step, answer.step - box[0])
@@ -126,7 +126,7 @@ def _is_optimal(answer: QuadraticStep, B: ca.DM, g: np.ndarray, A: ca.DM, box: I
     return bool(max(np.max(np.abs(slope), initial=0.0), np.max(pull, initial=0.0)) <= SQP_SUBPROBLEM)
 
 
-def _solved_or_elastic(solver: str, B: ca.DM, g: np.ndarray, A: ca.DM, box: Interval, limits: Interval, price: float
+def _solved_or_elastic(solver: str, B: ca.DM, g: np.ndarray, A: ca.DM, box: BoundPair, limits: BoundPair, price: float
                        ) -> QuadraticStep:
     """Where no point meets the constraints they may be missed, at a price."""
     answer = _solved(solver, B, g, A, box, limits)
@@ -140,7 +140,7 @@ def _solved_or_elastic(solver: str, B: ca.DM, g: np.ndarray, A: ca.DM, box: Inte
     return QuadraticStep(elastic.step[:n], elastic.multipliers, elastic.bound_multipliers[:n], elastic.solved)
 
 
-def _solved(solver: str, B: ca.DM, g: np.ndarray, A: ca.DM, box: Interval, limits: Interval) -> QuadraticStep:
+def _solved(solver: str, B: ca.DM, g: np.ndarray, A: ca.DM, box: BoundPair, limits: BoundPair) -> QuadraticStep:
     function = ca.conic("step", solver, {"h": B.sparsity(), "a": A.sparsity()}, OPTIONS[solver])
     answer = function(h=B, g=g, a=A, lba=limits[0], uba=limits[1], lbx=box[0], ubx=box[1])
     step, multipliers, bound = (np.asarray(answer[k]).ravel() for k in ("x", "lam_a", "lam_x"))

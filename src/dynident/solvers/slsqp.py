@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from dynident.errors import SimulationDiverged
+from dynident.solvers.quadratic_program import BoundPair
 from dynident.tolerances import NLP_ACTIVE_BOUND, SLSQP_FEASIBILITY, SLSQP_STALLED_GRADIENT, SLSQP_TOLERANCE
 
 CONVERGED, STALLED = 0, 8  # codes of SLSQP; 8: no step along the direction lowers the cost any more
 DIVERGED_COST = 1e3  # added to a cost of size one where the simulation diverges, so that the line search turns back
 
-Interval = tuple[np.ndarray, np.ndarray]  # lower and upper ends
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,8 +67,8 @@ class _LastEvaluation:
         return self.last
 
 
-def minimize_slsqp(evaluate: Callable[[np.ndarray], NlpEvaluation], start: np.ndarray, bounds: Interval,
-                   constraint_bounds: Interval, max_iterations: int = 200) -> SlsqpResult:
+def minimize_slsqp(evaluate: Callable[[np.ndarray], NlpEvaluation], start: np.ndarray, bounds: BoundPair,
+                   constraint_bounds: BoundPair, max_iterations: int = 200) -> SlsqpResult:
     """From a start at which the model can be simulated; constraints lie between the two arrays of `constraint_bounds`."""
     at, (low, high) = _LastEvaluation(evaluate), constraint_bounds
     equal = low == high
@@ -94,7 +94,7 @@ def minimize_slsqp(evaluate: Callable[[np.ndarray], NlpEvaluation], start: np.nd
                        str(found.message).lower(), at.evaluations)
 
 
-def _has_converged(status: int, at: NlpEvaluation, point: np.ndarray, bounds: Interval, constraint_bounds: Interval) -> bool:
+def _has_converged(status: int, at: NlpEvaluation, point: np.ndarray, bounds: BoundPair, constraint_bounds: BoundPair) -> bool:
     """SLSQP's word is taken only where it converged; a stall counts where the projected gradient is rounding."""
     if status != STALLED:
         return status == CONVERGED

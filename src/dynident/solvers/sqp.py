@@ -43,7 +43,7 @@ Elements = list[np.ndarray]  # (elements, n, n) per kind
 SQP_HESSIANS = ("bfgs", "gauss_newton", "exact")
 PENALTY_MARGIN = 1.5  # times the largest multiplier
 SLOW_STEPS = 5  # in a row, after which BFGS begins anew: its matrices learnt beside a wall
-FIRST_SHARE = 1e-4  # of the gradient's size: identity beside Gauss-Newton's matrix
+FIRST_IDENTITY_SHARE = 1e-4  # of the gradient's size: identity beside Gauss-Newton's matrix
 DAMPING_FACTOR, LEAST_DAMPING, MOST_DAMPING = 4.0, 1e-12, 1e6  # of Gauss-Newton's and the exact Hessian's diagonal
 
 
@@ -130,7 +130,7 @@ class SqpProblem:
         if self.options.first == "identity" or self.options.hessian != "bfgs":
             return first_matrices(columns, size)
         known = self.program.element_hessians(w, np.zeros(at.constraints.size), exact=False)
-        return [own + little for own, little in zip(known, first_matrices(columns, FIRST_SHARE * size), strict=True)]
+        return [own + little for own, little in zip(known, first_matrices(columns, FIRST_IDENTITY_SHARE * size), strict=True)]
 
     # one iteration
 

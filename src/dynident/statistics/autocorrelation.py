@@ -21,7 +21,7 @@ from dynident.linalg.block_rows import BlockRows
 from dynident.linalg.finite_problem import ResidualIndex
 from dynident.tolerances import NOISE_MODEL_TOLERANCE
 
-MOST_PASSES = 4  # the bias depends on the model it corrects; where four do not settle it, more chase the noise
+MAX_BIAS_PASSES = 4  # the bias depends on the model it corrects; where four do not settle it, more chase the noise
 FORGOTTEN = 1e-9  # of the variance; autocovariances below it are left out
 MOST_HIDDEN = 4.0  # noise variance over residual variance; noise of which a fit hides more cannot be told from it
 LONGEST_MEMORY = 0.5  # of the record; a longer correlation time cannot be seen in it
@@ -320,7 +320,7 @@ def coloured_noise(residuals: np.ndarray, rows: ResidualIndex, fitted: BlockRows
     found = target
     limits = [np.arctanh(1 - 1 / max(LONGEST_MEMORY * s.span, 2)) for s in series]
     noise = _noise(series, found)
-    for _ in range(MOST_PASSES):
+    for _ in range(MAX_BIAS_PASSES):
         expected = [_free_form(c) for c in _expected(noise, fitted)]
         change = [t - e for t, e in zip(target, expected, strict=True)]
         if not all(np.all(np.isfinite(c)) for c in change):

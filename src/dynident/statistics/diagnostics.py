@@ -23,7 +23,7 @@ MANY_TIMES = 100.0  # what a standard deviation is over a start; beyond, the num
 WIDE_BOUNDS = 1e6  # upper over lower; a search over so many decades goes better in the logarithm
 FAR_START = 1e3  # rms residual in units of the noise at the start
 LARGE_GAP = 10.0  # steps; a longer pause is a gap
-UNEVEN = 0.01  # of the median step; clocks are steadier
+UNEVEN_CLOCK = 0.01  # of the median step; clocks are steadier
 SHORT_RECORD = 10  # samples; fewer hold no dynamics
 SAMPLES_PER_SWING = 10  # fewer per period, and what happens between samples matters
 PEAK_FRACTION = 0.2  # of the power within two bins of the peak; less is noise and no oscillation
@@ -148,8 +148,8 @@ def time_findings(experiment: Experiment) -> list[Diagnostic]:
         k = int(np.argmax(steps))
         found.append(Diagnostic.of(DiagnosticCode.TIME_GAPS, names, gaps=gaps, s="s" if gaps > 1 else "", longest=steps[k],
                                    time=time[k], step=usual))
-    uneven = float(np.mean(np.abs(steps - usual) > UNEVEN * usual))
-    if uneven > UNEVEN:
+    uneven = float(np.mean(np.abs(steps - usual) > UNEVEN_CLOCK * usual))
+    if uneven > UNEVEN_CLOCK:
         found.append(Diagnostic.of(DiagnosticCode.UNEVEN_SAMPLING, names, percent=100 * uneven, step=usual))
     if np.all(time == np.round(time)) and "time" not in experiment.units:
         if usual == 1 and not uneven:

@@ -10,7 +10,7 @@ import numpy as np
 from dynident.tolerances import INTEGER_TOLERANCE, NULL_SPACE_COMPONENT
 
 NOT_SHOWN = "nothing measured depends on"  # how it begins of parameters without any effect; other words name a combination
-LARGEST_INTEGER = 4  # larger coefficients read like noise; the direction itself is printed then
+LARGEST_INTEGER = 4  # larger coefficients and exponents read like noise; the direction itself is printed then
 MOST_CHOICES = 500  # pivot sets that are tried per group; more than this no reader would want spelt out
 
 

@@ -15,14 +15,13 @@ from itertools import combinations, permutations
 
 import numpy as np
 
+from dynident.statistics.identifiable_combinations import LARGEST_INTEGER
 from dynident.tolerances import INDEPENDENT_GRADIENT, INVARIANT, NULL_SPACE_COMPONENT
 
-LARGEST_INTEGER = 4  # larger coefficients and exponents read like noise
 LARGEST_SET = 5  # unknowns in one sum or product; of more no reader would want it spelt out
 MOST_SETS = 3000  # of unknowns that are asked, smallest first
 SIGNIFICANT = 4  # digits of a coefficient that is no whole number
 
-Values = np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,12 +30,12 @@ class Invariant:
 
     text: str
     members: tuple[int, ...]  # of the names it was looked for among
-    function: Callable[[Values], complex]  # of all values, in the user's units; takes complex ones, for its derivative
+    function: Callable[[np.ndarray], complex]  # of all values, in the user's units; takes complex ones, for its derivative
 
-    def value(self, values: Values) -> float:
+    def value(self, values: np.ndarray) -> float:
         return float(np.real(self.function(np.asarray(values, float))))
 
-    def gradient(self, values: Values) -> Values:
+    def gradient(self, values: np.ndarray) -> np.ndarray:
         """(names,) by a complex step, exact to rounding."""
         values = np.asarray(values, float)
         found = np.zeros(values.size)
@@ -52,7 +51,7 @@ class Invariant:
 class TangentPoint:
     """Values, and the directions there that change nothing."""
 
-    values: Values  # (names,)
+    values: np.ndarray  # (names,)
     directions: np.ndarray  # (names, k), in the user's units
 
 
@@ -61,10 +60,10 @@ class _Chosen:
     """Invariants that were found so far, each a fact of its own at the first point."""
 
     point: TangentPoint
-    sizes: Values
+    sizes: np.ndarray
     wanted: int
     found: list[Invariant] = field(default_factory=list)
-    basis: list[Values] = field(default_factory=list)
+    basis: list[np.ndarray] = field(default_factory=list)
 
     @property
     def complete(self) -> bool:
@@ -85,7 +84,7 @@ class _Chosen:
             self.found.append(new)
 
 
-def find_invariants(names: Sequence[str], points: Sequence[TangentPoint], sizes: Values,
+def find_invariants(names: Sequence[str], points: Sequence[TangentPoint], sizes: np.ndarray,
                     coefficients: Sequence[Invariant] = ()) -> tuple[Invariant, ...]:
     """As many independent invariants as there are, `names` less directions, or those that can be written.
 
@@ -101,7 +100,7 @@ def find_invariants(names: Sequence[str], points: Sequence[TangentPoint], sizes:
     return tuple(chosen.found)
 
 
-def holds(candidate: Invariant, points: Sequence[TangentPoint], sizes: Values) -> bool:
+def holds(candidate: Invariant, points: Sequence[TangentPoint], sizes: np.ndarray) -> bool:
     """Whether it stays the same along all directions at all points, to first order."""
     for point in points:
         with np.errstate(all="ignore"):
@@ -115,7 +114,7 @@ def holds(candidate: Invariant, points: Sequence[TangentPoint], sizes: Values) -
     return True
 
 
-def _candidates(names: Sequence[str], points: Sequence[TangentPoint], sizes: Values, coefficients: Sequence[Invariant]
+def _candidates(names: Sequence[str], points: Sequence[TangentPoint], sizes: np.ndarray, coefficients: Sequence[Invariant]
                 ) -> Iterator[Invariant]:
     """Simplest first."""
     n = len(names)
@@ -141,7 +140,7 @@ def _has_room(members: tuple[int, ...], directions: Sequence[np.ndarray]) -> boo
     return int(np.linalg.matrix_rank(own, tol=INDEPENDENT_GRADIENT * (largest or 1.0))) < len(members)
 
 
-def _sums_and_products(names: Sequence[str], points: Sequence[TangentPoint], sizes: Values, members: tuple[int, ...]
+def _sums_and_products(names: Sequence[str], points: Sequence[TangentPoint], sizes: np.ndarray, members: tuple[int, ...]
                        ) -> Iterator[Invariant]:
     own = list(members)
     if len(own) == 1:
@@ -250,7 +249,7 @@ def _shifted(names: Sequence[str], points: Sequence[TangentPoint], members: tupl
                                 partial(_of_members, partial(_shifted_power, number, exponent), (j, k)))
 
 
-def _of_members(form: Callable[..., complex], members: tuple[int, ...], values: Values) -> complex:
+def _of_members(form: Callable[..., complex], members: tuple[int, ...], values: np.ndarray) -> complex:
     return form(*values[list(members)])
 
 

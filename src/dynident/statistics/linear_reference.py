@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.linalg.blas import dtbsv
 
-ROUNDS = 8
+WHITENING_ROUNDS = 8
 HIGHEST_ORDER = 6
 SAMPLES_PER_COEFFICIENT = 6
 LARGEST_POLE = 0.99999  # of a stable simulation; an integrator is one nearly
@@ -35,7 +35,7 @@ def linear_reference_rms(measured: np.ndarray, inputs: Sequence[np.ndarray], ord
     y, moving = y / size, [u / (np.max(np.abs(u)) or 1.0) for u in moving]  # so that ranks do not depend on units
     moving.append(np.ones(y.size))  # a constant force
     denominator, best = np.append(1.0, np.zeros(m)), np.inf
-    for k in range(ROUNDS):
+    for k in range(WHITENING_ROUNDS):
         denominator = _equation_error(y, moving, denominator if k else np.ones(1), m)
         left = _simulation_error(y, moving, denominator, m)
         if not np.isfinite(left):

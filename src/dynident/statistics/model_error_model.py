@@ -61,7 +61,7 @@ def model_error_test(residuals: np.ndarray, model: np.ndarray, time: np.ndarray,
     return found if found is NO_TEST else replace(found, innovation=innovation)
 
 
-Known = tuple[np.ndarray, Sequence[np.ndarray]]  # (samples, states) as filtered, and inputs (samples,)
+KnownSignals = tuple[np.ndarray, Sequence[np.ndarray]]  # (samples, states) as filtered, and inputs (samples,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,11 +70,11 @@ class SharedError:
 
     up: np.ndarray
     down: np.ndarray
-    known_up: Known
-    known_down: Known
+    known_up: KnownSignals
+    known_down: KnownSignals
 
 
-def innovation_test(innovations: np.ndarray, known: Known, unknowns: float = 0.0, at_once: Sequence[bool] = (),
+def innovation_test(innovations: np.ndarray, known: KnownSignals, unknowns: float = 0.0, at_once: Sequence[bool] = (),
                     shared: Sequence[SharedError] = ()) -> ModelErrorTest:
     """Of whitened innovations (samples,) on what was known before each.
 
@@ -102,7 +102,7 @@ def innovation_test(innovations: np.ndarray, known: Known, unknowns: float = 0.0
     return replace(best, log10_p=min(0.0, best.log10_p + float(np.log10(max(len(tests), 1)))))
 
 
-def _regressors(at: Known, like: Known, at_once: Sequence[bool]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+def _regressors(at: KnownSignals, like: KnownSignals, at_once: Sequence[bool]) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """What was known before each sample, and with it bent; of the signals that move in `like`, on the scales of those."""
     pairs = [(delayed(x, 1), delayed(base, 1)) for x, base in zip(at[0].T, like[0].T, strict=True) if np.ptp(base) > 0]
     linear = [x for x, _ in pairs]

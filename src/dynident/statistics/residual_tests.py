@@ -21,7 +21,7 @@ from dynident.statistics.distributions import (
 CONFIDENCE = 0.99  # of every band and test here: one false alarm in a hundred good fits
 OUTLIER = 4.0  # standard deviations; a normal error lies beyond once in 16,000 samples
 MOST_OUTLIERS = 0.2  # of the samples; what is more than that is no matter of single samples
-FEWEST_SAMPLES = 10  # with fewer no test below says anything
+FEWEST_TESTED = 10  # with fewer no test below says anything
 MOST_LAGS = 20  # of the whiteness test; more dilute it
 
 
@@ -44,7 +44,7 @@ def residual_tests(residuals: np.ndarray, subject: str, std: np.ndarray | float 
                    inputs: Mapping[str, np.ndarray] | None = None) -> tuple[ResidualTest, ...]:
     """All tests of one series in sample order (NaN = missing); `std` is the noise that was given, None if estimated."""
     residuals = np.asarray(residuals, float)
-    if np.sum(np.isfinite(residuals)) < FEWEST_SAMPLES:
+    if np.sum(np.isfinite(residuals)) < FEWEST_TESTED:
         return ()
     scaled = residuals / std if std is not None else residuals
     tests = [whiteness(scaled, subject), runs(scaled, subject), normality(scaled, subject),

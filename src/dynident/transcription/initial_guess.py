@@ -25,13 +25,13 @@ from dynident.problem.parameter import Transforms
 from dynident.problem.problem import Problem
 from dynident.transcription.simulators import SimulatedModel
 
-WINDOW = 25  # samples to either side from which a value and a slope are read; 50 ms at 1 kHz
+SLOPE_WINDOW = 25  # samples to either side from which a value and a slope are read; 50 ms at 1 kHz
 NARROWEST = 3  # samples to either side, where the signal bends too much for more
 BENT = 1.5  # times the noise: a parabola that misses by more cannot follow the signal over its window
 BATCH = 4096  # times fitted together; their windows fit into the cache
-ALIKE = 1e-9  # of a sampling interval; times that far apart ask for the same parabola
+COINCIDENT_TIMES = 1e-9  # of a sampling interval; times that far apart ask for the same parabola
 WORTHWHILE = 200  # times that lie alike among their neighbours; fewer are as quickly fitted each on its own
-WINDOWS = 40  # at least, in a record
+MIN_WINDOWS = 40  # at least, in a record
 MATCHING_EVALUATIONS = 200
 READINGS_KEPT = 6  # of one record: first state, scales and starts of two models
 
@@ -114,7 +114,7 @@ def _chains(model: EquationModel) -> tuple[tuple[int, ...], tuple[int, ...]]:
 _readings: WeakKeyDictionary[Experiment, dict[tuple, np.ndarray]] = WeakKeyDictionary()
 
 
-def states_from_measurements(model: Model, experiment: Experiment, times: np.ndarray, window: int = WINDOW) -> np.ndarray:
+def states_from_measurements(model: Model, experiment: Experiment, times: np.ndarray, window: int = SLOPE_WINDOW) -> np.ndarray:
     """States read off the record at some times, (times, states); NaN where the record does not show them.
 
     Kept as long as the record lives: whoever begins at many starts reads the same record each time.
@@ -198,9 +198,10 @@ def _parts(which: np.ndarray) -> list[np.ndarray]:
 
 def _alike(t: np.ndarray, times: np.ndarray, near: np.ndarray) -> list[np.ndarray]:
     """Which of the times lie alike among their neighbours, group by group; none in a record with uneven steps."""
-    if len(times) < WORTHWHILE or len(t) < 2 or np.ptp(np.diff(t)) > ALIKE * (t[1] - t[0]):
+    if len(times) < WORTHWHILE or len(t) < 2 or np.ptp(np.diff(t)) > COINCIDENT_TIMES * (t[1] - t[0]):
         return []
-    _, group, size = np.unique(np.round((times - t[near]) / ((t[1] - t[0]) * ALIKE)), return_inverse=True, return_counts=True)
+    apart = np.round((times - t[near]) / ((t[1] - t[0]) * COINCIDENT_TIMES))
+    _, group, size = np.unique(apart, return_inverse=True, return_counts=True)
     return [np.flatnonzero(group == k) for k in np.flatnonzero(size >= WORTHWHILE)]
 
 
@@ -240,7 +241,7 @@ def start_values(problem: Problem) -> np.ndarray:
     @functools.cache
     def first_states(e: int) -> np.ndarray:
         experiment = problem.experiments[e]
-        window = int(np.clip(experiment.samples // 20, 1, WINDOW))
+        window = int(np.clip(experiment.samples // 20, 1, SLOPE_WINDOW))
         return states_from_measurements(problem.model, experiment, np.array([experiment.start]), window)[0]
 
     for i, unknown in enumerate(problem.unknowns):
@@ -306,7 +307,7 @@ class _MatchedRecord:
         model, experiment = problem.model, problem.experiments[e]
         self.grid = grid_of(model, experiment)
         samples = self.grid.nodes
-        self.window = int(np.clip(samples // WINDOWS, 1, WINDOW))
+        self.window = int(np.clip(samples // MIN_WINDOWS, 1, SLOPE_WINDOW))
         self.states = states_from_measurements(model, experiment, self.grid.time, self.window)
         s = symbols(model)
         t, x, u, p = s["t"], s["x"], s["u0"], s["p"]

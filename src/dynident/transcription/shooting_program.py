@@ -14,7 +14,7 @@ from dynident.transcription.nonlinear_program import LinearizedProgram, prior_cu
 from dynident.transcription.parameter_constraints import ParameterConstraints, parameter_constraints
 from dynident.transcription.shooting import Shooting
 
-DIFFERENCE = 1e-5  # of a variable's size: central differences of sensitivities lose a third of their digits
+SENSITIVITY_STEP = 1e-5  # of a variable's size: central differences of sensitivities lose a third of their digits
 
 
 class ShootingProgram:
@@ -168,10 +168,10 @@ class ShootingProgram:
             ahead, back = w.copy(), w.copy()
             for columns in self.element_columns:
                 moved = columns[:, k][columns[:, k] >= 0]
-                ahead[moved], back[moved] = w[moved] + DIFFERENCE, w[moved] - DIFFERENCE
+                ahead[moved], back[moved] = w[moved] + SENSITIVITY_STEP, w[moved] - SENSITIVITY_STEP
             up, down = (self.linear(at).element_gradients(multipliers / objective) for at in (ahead, back))
             for e, columns in enumerate(self.element_columns):
-                change = objective * (up[e] - down[e]) / (2 * DIFFERENCE)
+                change = objective * (up[e] - down[e]) / (2 * SENSITIVITY_STEP)
                 found[e][:, :, k] = np.where(columns[:, k, None] >= 0, change, 0.0)
         return [(blocks + blocks.swapaxes(1, 2)) / 2 for blocks in found]
 

@@ -21,7 +21,7 @@ from dynident.problem.parameter import InitialState, Parameter
 from dynident.problem.problem import Problem
 from dynident.tolerances import STEP_HALVING_TOLERANCE
 
-MOST_SUBSTEPS = 1024  # per sample
+MAX_SIMULATOR_SUBSTEPS = 1024  # per sample
 HALVINGS_TO_STALL = 3  # changes by halved steps that are compared
 STALLED_HALVING = 0.7  # of the change before: a scheme of first order leaves half of it
 NOISE_OF_HALVING = 1e-3  # of the largest value; a larger change is no noise
@@ -248,10 +248,10 @@ def refine_steps(simulator: Simulator, p: np.ndarray, x0: np.ndarray, grid: Grid
     count, fine = 1, grid.with_substeps(1)
     signals, change = _signals(simulator, p, x0, fine, simulator.adaptive), 0.0
     changes: list[float] = []
-    while count < MOST_SUBSTEPS and not simulator.adaptive:
+    while count < MAX_SIMULATOR_SUBSTEPS and not simulator.adaptive:
         count *= 2
         fine = grid.with_substeps(count)
-        before, signals = signals, _signals(simulator, p, x0, fine, count >= MOST_SUBSTEPS)
+        before, signals = signals, _signals(simulator, p, x0, fine, count >= MAX_SIMULATOR_SUBSTEPS)
         change = _relative_change(before, signals)
         changes.append(change)
         if change <= STEP_HALVING_TOLERANCE or (simulator.hidden_solver and signals is not None and halving_stalls(changes)):

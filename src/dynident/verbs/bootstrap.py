@@ -23,8 +23,8 @@ from dynident.verbs.multistart import with_start
 
 KINDS = ("parametric", "residual_block")
 CHUNKS = 8  # tasks per call of an executor; the draws do not depend on it
-FEWEST = 20  # repeats below which no interval can be read off
-MOST_FAILED = 0.1  # share of refits that may fail before the rest is no fair sample
+FEWEST_REPEATS = 20  # repeats below which no interval can be read off
+MOST_FAILED_REPEATS = 0.1  # share of refits that may fail before the rest is no fair sample
 
 
 @single_thread()
@@ -77,8 +77,8 @@ def bootstrap(estimate: Estimate, kind: str = "parametric", repeats: int = 200, 
     0.01
     """
     faults = [f"kind = '{kind}'.{did_you_mean(kind, KINDS)}"] * (kind not in KINDS)
-    if repeats < FEWEST:
-        faults.append(f"repeats = {repeats}; an interval needs at least {FEWEST}.")
+    if repeats < FEWEST_REPEATS:
+        faults.append(f"repeats = {repeats}; an interval needs at least {FEWEST_REPEATS}.")
     if faults:
         raise ProblemError(faults)
     refuse_other_sums(estimate, "bootstrap")  # said here, and not by a worker
@@ -88,7 +88,7 @@ def bootstrap(estimate: Estimate, kind: str = "parametric", repeats: int = 200, 
     rows = [row for part in map_ordered(_part, (estimate, kind, block, seed), tasks, executor) for row in part]
     good = np.array([row for row in rows if row is not None])
     failed = repeats - len(good)
-    if failed > MOST_FAILED * repeats:
+    if failed > MOST_FAILED_REPEATS * repeats:
         raise NotConverged(f"{failed} of {repeats} refits did not converge; the rest would be no fair sample. Profiles "
                            "tell more here: di.profile(estimate).")
     names = estimate.problem.names

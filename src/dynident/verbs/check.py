@@ -32,7 +32,7 @@ from dynident.statistics.identifiability import identifiability, typical_values
 from dynident.tolerances import CONSTRAINT_CHECK, NULL_SPACE_COMPONENT, SINGULAR_VALUE
 from dynident.transcription.parameter_constraints import parameter_constraints
 from dynident.transcription.transcribed_problem import SimulatedProblem
-from dynident.verbs.structural_identifiability import SEED, structural_region
+from dynident.verbs.structural_identifiability import IDENTIFIABILITY_SEED, structural_region
 
 AS_EXACT_AS_DATA = 1.0  # an equality as one more measurement: enough for the rank, and it makes nothing look collinear
 FIX_IT = "Fix it (free=False), or leave it out of the model."
@@ -141,7 +141,7 @@ def _identifiability(problem: Problem, values: np.ndarray, jumps: Sequence[str])
     """What is not determined, each sentence confirmed by simulation: by no input, on this record, or at this start alone."""
     try:
         record = OutputMap(problem, values)
-        region = region_around(problem.unknowns, values, lambda at: [record.at(at)], SEED)
+        region = region_around(problem.unknowns, values, lambda at: [record.at(at)], IDENTIFIABILITY_SEED)
     except SimulationDiverged:
         return [Diagnostic.of(DiagnosticCode.START_DIVERGES, ["start"]), *_structural(problem, values, jumps, ())]
     near = region.generic()
@@ -151,7 +151,7 @@ def _identifiability(problem: Problem, values: np.ndarray, jumps: Sequence[str])
     hidden = _hidden(problem, near.points[0], [record])
     if hidden is None:
         return local + _on_record(problem, near, None, jumps, ())
-    groups = _without(jumps, unidentifiable_groups(problem, hidden, SEED))
+    groups = _without(jumps, unidentifiable_groups(problem, hidden, IDENTIFIABILITY_SEED))
     return local + _said_of_model(problem, groups) + _on_record(problem, near, hidden, jumps, groups)
 
 
@@ -171,14 +171,16 @@ def _without(jumps: Sequence[str], groups: Sequence[UnidentifiableGroup]) -> lis
 def _hidden(problem: Problem, values: np.ndarray, beside: Sequence[OutputMap]) -> Region | None:
     """Where other records have been looked at too; without inputs they begin elsewhere. None where they cannot be simulated."""
     try:
-        return structural_region(problem, values, SEED, beside, initial=not problem.model.inputs)
+        return structural_region(problem, values, IDENTIFIABILITY_SEED, beside, initial=not problem.model.inputs)
     except NotSupported:
         return None
 
 
 def _structural(problem: Problem, values: np.ndarray, jumps: Sequence[str], beside: Sequence[OutputMap]) -> list[Diagnostic]:
     hidden = _hidden(problem, values, beside)
-    return [] if hidden is None else _said_of_model(problem, _without(jumps, unidentifiable_groups(problem, hidden, SEED)))
+    if hidden is None:
+        return []
+    return _said_of_model(problem, _without(jumps, unidentifiable_groups(problem, hidden, IDENTIFIABILITY_SEED)))
 
 
 def _said_of_model(problem: Problem, groups: Sequence[UnidentifiableGroup]) -> list[Diagnostic]:
@@ -191,7 +193,7 @@ def _on_record(problem: Problem, near: Region, hidden: Region | None, jumps: Seq
                known: Sequence[UnidentifiableGroup]) -> list[Diagnostic]:
     """What these records do not tell, beside what no record would."""
     told = {(group.names, group.directions) for group in known}
-    groups = [group for group in _without(jumps, unidentifiable_groups(problem, near, SEED))
+    groups = [group for group in _without(jumps, unidentifiable_groups(problem, near, IDENTIFIABILITY_SEED))
               if (group.names, group.directions) not in told]
     found = []
     for group in _joined(groups, known):
@@ -248,7 +250,7 @@ def _alone(null: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 
 def _movers(problem: Problem, region: Region) -> list[int]:
     """Unknowns of which one, started elsewhere, shows more."""
-    rng, found = np.random.default_rng(SEED), []
+    rng, found = np.random.default_rng(IDENTIFIABILITY_SEED), []
     for i in range(len(problem.names)):
         there = beside(problem.unknowns, region.points[0], region.sizes, rng, only=[i])
         try:

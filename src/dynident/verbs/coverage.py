@@ -31,9 +31,9 @@ from dynident.verbs.identify import identify
 from dynident.verbs.multistart import with_start
 from dynident.verbs.simulate import simulate
 
-FEWEST = 20  # repeats below which a share says nothing
-MOST_FAILED = 0.2  # share of refits that may fail before the rest is no fair sample
-UNIFORM = np.sqrt(12)  # steps per standard deviation of an error that is uniform over one
+FEWEST_REFITS = 20  # repeats below which a share says nothing
+MOST_FAILED_REFITS = 0.2  # share of refits that may fail before the rest is no fair sample
+UNIFORM_STEPS_PER_STD = np.sqrt(12)  # steps per standard deviation of an error that is uniform over one
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,8 +102,8 @@ def coverage(estimate: Estimate, repeats: int = 200, seed: int = 0, executor: Ex
     >>> abs(found.bias("k")) < 0.5
     True
     """
-    if repeats < FEWEST:
-        raise ProblemError(f"repeats = {repeats}; a share needs at least {FEWEST}.")
+    if repeats < FEWEST_REFITS:
+        raise ProblemError(f"repeats = {repeats}; a share needs at least {FEWEST_REFITS}.")
     if not estimate.converged or not np.all(np.isfinite([estimate.values[n] for n in estimate.problem.names])):
         raise ProblemError("coverage simulates the fitted model, but this estimate has no optimum to simulate at.")
     refuse_drawn_noise(estimate.problem, "coverage")
@@ -127,7 +127,7 @@ def _share(repeats: Any) -> float:
 def _result(estimate: Estimate, source: NoiseSource, repeats: list[Repeat]) -> Coverage:
     good = [r for r in repeats if r.converged]
     failed = len(repeats) - len(good)
-    if failed > MOST_FAILED * len(repeats):
+    if failed > MOST_FAILED_REFITS * len(repeats):
         raise NotConverged(f"{failed} of {len(repeats)} refits did not converge; the rest would be no fair sample.")
     names = estimate.problem.names
     truth = np.array([float(source.estimate.values[n]) for n in names])
@@ -223,7 +223,7 @@ def _read_by_sensor(course: np.ndarray, measured: np.ndarray, std: np.ndarray, r
     step = quantisation_step(measured[np.isfinite(measured)])
     if step is None:
         return course + std * rng.standard_normal(course.size)
-    other = np.sqrt(np.maximum(std**2 - (step / UNIFORM) ** 2, 0.0))
+    other = np.sqrt(np.maximum(std**2 - (step / UNIFORM_STEPS_PER_STD) ** 2, 0.0))
     return step * np.round((course + other * rng.standard_normal(course.size)) / step)
 
 

@@ -50,7 +50,7 @@ from dynident.verbs.ways_out import suspects, with_way_out, with_way_out_of_vali
 
 ROUTES_TELL = 2  # independent routes to one end: a wrong minimum draws fewer
 PLAIN = "Leave them out (NaN), if you know why they do"  # filters take no robust loss
-AHEAD = 10  # samples over which a prediction has to be better than the last value held
+PREDICTION_HORIZON = 10  # samples over which a prediction has to be better than the last value held
 
 
 def judge_estimate(estimate: Estimate) -> Verdict:
@@ -263,7 +263,7 @@ def ahead_of(estimate: Estimate) -> list[tuple[str, float, float]]:
             fits = fit_ahead(alone, known, estimate.method.simulation_integrator, int(estimate.counts.get("substeps", 1)))
         except DynidentError:
             continue
-        for name, fit in fits.get(AHEAD, {}).items():
+        for name, fit in fits.get(PREDICTION_HORIZON, {}).items():
             found.append((name, 1 - fit / 100, _held_error(np.asarray(experiment.outputs[name], float))))
     return found
 
@@ -274,7 +274,7 @@ def _value(estimate: Estimate, name: str, experiment: str) -> float:
 
 
 def _held_error(measured: np.ndarray) -> float:
-    later, before = measured[AHEAD:], measured[:-AHEAD]
+    later, before = measured[PREDICTION_HORIZON:], measured[:-PREDICTION_HORIZON]
     both = np.isfinite(later) & np.isfinite(before)
     swing = float(np.linalg.norm(later[both] - np.mean(later[both]))) if np.any(both) else 0.0
     return float(np.linalg.norm(later[both] - before[both])) / swing if swing > 0 else np.nan
@@ -285,9 +285,9 @@ def with_ahead(verdict: Verdict, ahead: Sequence[tuple[str, float, float]]) -> V
     if not ahead:
         return verdict
     name, error, held = max(ahead, key=lambda each: each[1] / each[2] if each[2] > 0 else 0.0)
-    numbers = {**verdict.numbers, "ahead_samples": float(AHEAD), "ahead_share": error, "held_share": held}
-    said = (f"{AHEAD} samples ahead {name} is predicted within {percent(error)} of the signal; the last value held errs by "
-            f"{percent(held)}.")
+    numbers = {**verdict.numbers, "ahead_samples": float(PREDICTION_HORIZON), "ahead_share": error, "held_share": held}
+    said = (f"{PREDICTION_HORIZON} samples ahead {name} is predicted within {percent(error)} of the signal; "
+            f"the last value held errs by {percent(held)}.")
     if verdict.cause is Cause.STRUCTURE and verdict.grade is Grade.SMALL_REMAINDER and error > SMALL_REMAINDER:
         return replace(verdict, grade=Grade.ROUGH, numbers=numbers, sentence=f"{verdict.sentence} {said}")
     if error > AHEAD_WORSE * held and verdict.severity < 6:
@@ -358,10 +358,10 @@ def noise_of_fit(parts: Sequence[Verdict], std: float | None) -> NoiseOfFit:
 
 def _by_prediction(estimate: Estimate, validation: Validation, simulated: Verdict) -> Verdict:
     """Where the criterion is prediction: by the fit some samples ahead, not by the drift of a simulation."""
-    ahead = validation.ahead.get(AHEAD) or validation.ahead.get(1)
+    ahead = validation.ahead.get(PREDICTION_HORIZON) or validation.ahead.get(1)
     if simulated.grade in NOISE_GRADES or not ahead:
         return simulated
-    steps = AHEAD if validation.ahead.get(AHEAD) else 1
+    steps = PREDICTION_HORIZON if validation.ahead.get(PREDICTION_HORIZON) else 1
     name = min(ahead, key=lambda each: ahead[each])
     share = max(0.0, 1 - ahead[name] / 100)
     grade = Grade.SMALL_REMAINDER if share <= SMALL_REMAINDER else Grade.ROUGH if share <= ROUGH_REMAINDER else Grade.NOT

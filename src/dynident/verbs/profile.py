@@ -24,9 +24,9 @@ from dynident.verbs.structural_identifiability import shown_by_model
 
 ROOT_STEP = 0.9  # how much the root of the rise should grow from point to point
 OVERSHOOT = 2.2  # times the wanted growth; more is halved, so that a curve has no blind stretch
-GROWTH = 4.0  # of a step, at the most, where the profile is flat
-FIRST_SHARE = 0.05  # of the magnitude: the first step where the data give no standard deviation
-MOST_POINTS = 80  # to one side
+MAX_STEP_GROWTH = 4.0  # of a step, at the most, where the profile is flat
+FIRST_PROFILE_STEP = 0.05  # of the magnitude: the first step where the data give no standard deviation
+MAX_PROFILE_POINTS = 80  # to one side
 
 
 @single_thread()
@@ -129,7 +129,7 @@ class _Side:
 def _side(common: tuple[Estimate, Covariance], name: str, side: int, target: float) -> _Side:
     walk = _ProfileWalk.of(*common, name, side, target)
     state = _WalkState((_ProfilePoint(walk.refit.point, 0.0),), walk.first_step, name in common[1].unidentifiable)
-    for _ in range(MOST_POINTS):
+    for _ in range(MAX_PROFILE_POINTS):
         state = walk.advance(state)
         if state.end:
             break
@@ -177,7 +177,7 @@ class _ProfileWalk:
         slope = c.derivative(refit.point.unknowns)
         std = base.std(name, "plain") / slope[index]
         size = float(c.scale[index]) if np.isfinite(c.scale[index]) else max(abs(here), 1.0)
-        first = float(ROOT_STEP * std) if np.isfinite(std) and std > 0 else FIRST_SHARE * size
+        first = float(ROOT_STEP * std) if np.isfinite(std) and std > 0 else FIRST_PROFILE_STEP * size
         resting = np.array([{"lower": -1, "upper": 1}.get(base.active.get(n, ""), 0) for n in base.names])
         limit, lowest = (c.lower if side < 0 else c.upper)[index], refit.finite.evaluate(refit.point).cost
         return cls(refit, index, side, target, lowest, limit, first, PROFILE_DISTANCE * max(size, abs(here)),
@@ -198,7 +198,7 @@ class _ProfileWalk:
             return replace(state, end="partner")
         reached = _root(found.rise) >= self.target
         beyond = abs(found.at.unknowns[self.index] - state.points[0].at.unknowns[self.index]) > self.farthest
-        longer = float(np.clip(ROOT_STEP / max(grown, ROOT_STEP / GROWTH), 1 / GROWTH, GROWTH))
+        longer = float(np.clip(ROOT_STEP / max(grown, ROOT_STEP / MAX_STEP_GROWTH), 1 / MAX_STEP_GROWTH, MAX_STEP_GROWTH))
         return _WalkState((*state.points, found), step * longer, found.rise < FLAT_PROFILE,
                           "reached" if reached else "far" if beyond else "")
 

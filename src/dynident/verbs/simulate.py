@@ -16,7 +16,7 @@ from dynident.problem.formulas import with_formulas
 from dynident.problem.model import Model, is_robot
 from dynident.problem.problem import first_state_of
 from dynident.problem.problem_checks import unit_faults
-from dynident.transcription.simulators import MOST_SUBSTEPS, RefinedSimulation, refine_steps, simulator_for
+from dynident.transcription.simulators import MAX_SIMULATOR_SUBSTEPS, RefinedSimulation, refine_steps, simulator_for
 
 if TYPE_CHECKING:
     from dynident.robots.model import RobotModel
@@ -88,7 +88,8 @@ def simulate(model: Model, values: Mapping[str, float], experiment: Experiment, 
         stiff = f", or try {simulator.stiff_alternative} if the model is stiff" if simulator.stiff_alternative else ""
         raise ProblemError(f"{experiment.label}: {str(bad).rstrip('.')}. Change the values{stiff}.") from None
     if not found.converged:
-        warnings.warn(f"{experiment.label}: halving the steps still changes the simulation at {MOST_SUBSTEPS:,} sub-steps per "
+        warnings.warn(f"{experiment.label}: halving the steps still changes the simulation at "
+                      f"{MAX_SIMULATOR_SUBSTEPS:,} sub-steps per "
                       f"sample by {found.change:.1g} of the largest value. Take it as that uncertain"
                       + (f", or try {simulator.stiff_alternative}." if simulator.stiff_alternative else "."), stacklevel=2)
     outputs = grid.through_filters(found.outputs)[grid.offset:]  # as those of the record

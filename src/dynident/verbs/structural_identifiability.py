@@ -24,17 +24,17 @@ from dynident.statistics.identifiability import StructuralIdentifiability, struc
 from dynident.transcription.initial_guess import start_values
 
 CALMER = 0.5  # values and inputs come this much closer after a simulation that blew up
-TRIES = 8
-SAMPLES = 300  # of a random record: several times the unknowns of any model here
+MAX_RANDOM_DRAWS = 8
+RANDOM_RECORD_SAMPLES = 300  # of a random record: several times the unknowns of any model here
 DURATIONS = (1.0, 0.1, 0.01)  # of a record: of a run that grows only the begin is seen, and fast parts in a short one only
-LEVELS = 24  # steps of a random input
-SEED = 1  # of random values, inputs and places beside a start
+RANDOM_INPUT_STEPS = 24  # steps of a random input
+IDENTIFIABILITY_SEED = 1  # of random values, inputs and places beside a start
 
 
 @single_thread()
 def structural_identifiability(model: EquationModel, values: Mapping[str, float], duration: float,
               inputs: Mapping[str, float] | float = 1.0, initial: Mapping[str, float] | None = None,
-              outputs: Sequence[str] | None = None, seed: int = SEED) -> StructuralIdentifiability:
+              outputs: Sequence[str] | None = None, seed: int = IDENTIFIABILITY_SEED) -> StructuralIdentifiability:
     """What the model itself shows of its parameters, whatever the record.
 
     The generic rank of the sensitivities, at random points with rich random inputs. See the manual, explain/identifiability.
@@ -76,10 +76,10 @@ def structural_identifiability(model: EquationModel, values: Mapping[str, float]
     ('a', 'b')
     """
     _check_names(model, values, duration, inputs)
-    time = np.linspace(0, duration, SAMPLES)
-    measured = {name: np.zeros(SAMPLES) for name in (model.outputs if outputs is None else outputs)}
+    time = np.linspace(0, duration, RANDOM_RECORD_SAMPLES)
+    measured = {name: np.zeros(RANDOM_RECORD_SAMPLES) for name in (model.outputs if outputs is None else outputs)}
     size = {name: (inputs if isinstance(inputs, (int, float)) else inputs.get(name, 1.0)) for name in model.inputs}
-    record = Experiment(time, {name: np.full(SAMPLES, float(size[name])) for name in model.inputs}, measured,
+    record = Experiment(time, {name: np.full(RANDOM_RECORD_SAMPLES, float(size[name])) for name in model.inputs}, measured,
                         {name: Gaussian(1.0) for name in measured}, dict(initial or {}), name="random")
     free = [InitialState(s, start=float(values.get(f"{s}(0)", 0.0))) for s in model.states if s not in record.initial]
     problem = Problem(model, [record], [*(Parameter(n, float(values[n])) for n in model.parameters), *free])
@@ -101,7 +101,8 @@ def _check_names(model: EquationModel, values: Mapping[str, float], duration: fl
         raise ProblemError(faults)
 
 
-def structure_of(problem: Problem, values: np.ndarray | None = None, seed: int = SEED) -> StructuralIdentifiability:
+def structure_of(problem: Problem, values: np.ndarray | None = None,
+                 seed: int = IDENTIFIABILITY_SEED) -> StructuralIdentifiability:
     """The same for a problem: its unknowns, its outputs, as long as its records, as large as its inputs."""
     if not isinstance(problem.model, EquationModel):
         raise NotSupported(f"a structural test needs a model with equations, not a {type(problem.model).__name__}.")
@@ -128,7 +129,7 @@ def structural_region(problem: Problem, centre: np.ndarray, seed: int, beside: S
     """
     rng = np.random.default_rng(seed)
     share, at = 1.0, centre
-    for _ in range(TRIES):
+    for _ in range(MAX_RANDOM_DRAWS):
         maps = [*beside, *_random_records(problem, at, share, initial, rng)]
         if len(maps) > len(beside):
             try:
@@ -178,12 +179,12 @@ def _excited(experiment: Experiment, share: float, duration: float, initial: boo
     """The record with random steps and a random swing in place of its inputs, as large as these; with `initial` from
     elsewhere, too."""
     first, last = float(experiment.time[0]), float(experiment.time[-1])
-    time = np.linspace(first, first + duration * ((last - first) or 1.0), SAMPLES)
+    time = np.linspace(first, first + duration * ((last - first) or 1.0), RANDOM_RECORD_SAMPLES)
     phase = (time - time[0]) / (time[-1] - time[0])
     inputs = {}
     for name, given in experiment.inputs.items():
         size = share * (float(np.max(np.abs(given))) or 1.0)
-        levels = rng.uniform(-1, 1, LEVELS + 1)[(phase * LEVELS).astype(int)]
+        levels = rng.uniform(-1, 1, RANDOM_INPUT_STEPS + 1)[(phase * RANDOM_INPUT_STEPS).astype(int)]
         swing = np.sin(2 * np.pi * (rng.uniform(1, 2) + rng.uniform(3, 9) * phase) * phase + rng.uniform(0, 6))
         inputs[name] = size * (0.6 * levels + 0.4 * swing)
     known = {state: value + share * (abs(value) or 1.0) * rng.uniform(0.1, 0.5) * initial

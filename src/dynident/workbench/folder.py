@@ -9,7 +9,7 @@ PROBLEMS = (".toml", ".yaml", ".yml")  # our own, and those of PEtab
 RECORDS = (".csv", ".txt", ".tsv", ".dat", ".asc", ".parquet", ".pq", ".feather", ".arrow", ".mat", ".npz", ".h5", ".hdf5",
            ".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".mf4", ".mdf", ".tdms", ".mcap", ".bag", ".db3")  # a test compares
 DEEPEST = 2  # folders below the one that is open
-MOST_LISTED = 500  # files
+MOST_FILES_LISTED = 500  # files
 LOOKED_AT = 100_000  # bytes of a YAML file; those of PEtab have some hundred
 PASSED_OVER = {"results", "node_modules", "__pycache__", "build", "dist"}  # folders that hold what programs wrote
 
@@ -30,9 +30,9 @@ def listed_files(folder: Path) -> list[str]:
                 continue
             if path.resolve().is_relative_to(folder):
                 found.append(path.relative_to(folder).as_posix())
-        if len(found) >= MOST_LISTED:
+        if len(found) >= MOST_FILES_LISTED:
             break
-    return sorted(found[:MOST_LISTED], key=lambda name: (name.count("/"), not name.endswith(PROBLEMS), name))
+    return sorted(found[:MOST_FILES_LISTED], key=lambda name: (name.count("/"), not name.endswith(PROBLEMS), name))
 
 
 def is_petab(path: Path) -> bool:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time as clock
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,26 +25,25 @@ from dynident.report.result_table import (
     noise_levels,
     result_rows,
 )
+from dynident.report.sections.residuals import MOST_LAGS_DRAWN
 from dynident.report.terminal import effort
 from dynident.solvers.solver_result import Iteration
 from dynident.statistics.residual_tests import autocorrelation, cross_correlation, residual_tests
 from dynident.statistics.uncertainty import LEVEL
 from dynident.statistics.verdict import Verdict
+from dynident.workbench.wire import Message, Notify
 
 if TYPE_CHECKING:
     from dynident.design.plan import Plan
     from dynident.problem.experiment import Experiment
     from dynident.statistics.profile_likelihood import Profile
 
-LAGS = 40  # at most, and never more than a quarter of the record
-MOST_POINTS = 2000  # of a planned signal that is drawn; more are taken at even distances
+MAX_DRAWN_POINTS = 2000  # of a planned signal that is drawn; more are taken at even distances
 BETWEEN_TOLD = 0.05  # s; the page is told at most so often where the search is
-Answer = tuple[dict[str, Any], bytes]
-Tell = Callable[[dict[str, Any]], object]
 Trust = bool | Sequence[str]  # which code may be run: all, none, or that of these SHA-256 sums
 
 
-def fit(text: str, file: str, folder: str, allow_outside: bool, allow_code: Trust, tell: Tell) -> Answer:
+def fit(text: str, file: str, folder: str, allow_outside: bool, allow_code: Trust, tell: Notify) -> Message:
     """Fit and keep the result in the folder, by the same function as `dynident fit`."""
     from dynident.io.results.fit_folder import fit_to_folder
 
@@ -54,7 +53,7 @@ def fit(text: str, file: str, folder: str, allow_outside: bool, allow_code: Trus
     return {"details": details(estimate, interrupted)}, b""
 
 
-def check_problem(text: str, file: str, allow_outside: bool, allow_code: Trust, tell: Tell) -> Answer:
+def check_problem(text: str, file: str, allow_outside: bool, allow_code: Trust, tell: Notify) -> Message:
     """What `dynident check` finds, a finding at a time."""
     from dynident.design.design_input import check_table
     from dynident.methods.presets import plain_method
@@ -69,7 +68,7 @@ def check_problem(text: str, file: str, allow_outside: bool, allow_code: Trust, 
     return {"check": {"ok": found.ok, "findings": findings, "says": str(found).splitlines()[0]}}, b""
 
 
-def compare_methods(text: str, file: str, methods: list[str], allow_outside: bool, allow_code: Trust, tell: Tell) -> Answer:
+def compare_methods(text: str, file: str, methods: list[str], allow_outside: bool, allow_code: Trust, tell: Notify) -> Message:
     """The table that `dynident compare` prints."""
     from dynident.verbs.compare import compare
 
@@ -79,7 +78,7 @@ def compare_methods(text: str, file: str, methods: list[str], allow_outside: boo
     return {"comparison": str(found)}, b""
 
 
-def validate_result(text: str, file: str, folder: str, allow_outside: bool, allow_code: Trust, tell: Tell) -> Answer:
+def validate_result(text: str, file: str, folder: str, allow_outside: bool, allow_code: Trust, tell: Notify) -> Message:
     """A saved result on the [[validation]] records that the problem has now; added to the result and its report."""
     from dynident.io.results.fit_folder import validated
     from dynident.io.results.result_folder import AS_GIVEN, load, reserved, write
@@ -95,7 +94,7 @@ def validate_result(text: str, file: str, folder: str, allow_outside: bool, allo
     return {"details": details(estimate)}, b""
 
 
-def profile_result(folder: str, names: list[str], allow_code: Trust, tell: Tell) -> Answer:
+def profile_result(folder: str, names: list[str], allow_code: Trust, tell: Notify) -> Message:
     """Profile likelihoods of a saved result."""
     from dynident.io.results.result_folder import load
     from dynident.verbs.profile import profile
@@ -103,7 +102,7 @@ def profile_result(folder: str, names: list[str], allow_code: Trust, tell: Tell)
     return {"profile": profile_details(profile(load(folder, allow_code=allow_code), names or None))}, b""
 
 
-def design_next(text: str, file: str, folder: str, out: str, allow_outside: bool, allow_code: Trust, tell: Tell) -> Answer:
+def design_next(text: str, file: str, folder: str, out: str, allow_outside: bool, allow_code: Trust, tell: Notify) -> Message:
     """The input to run next, from a saved result or, without one, from the start values; written as CSV."""
     from dynident.design.design_input import plan_from_table
     from dynident.design.optimize import progress_line
@@ -122,7 +121,7 @@ def design_next(text: str, file: str, folder: str, out: str, allow_outside: bool
     return {"plan": plan_details(plan) | {"files": [one.name for one in paths], "from_result": bool(folder)}}, b""
 
 
-def result(folder: str, allow_code: Trust, tell: Tell) -> Answer:
+def result(folder: str, allow_code: Trust, tell: Notify) -> Message:
     """A saved result, as the page shows it."""
     from dynident.io.results.result_folder import load
 
@@ -132,7 +131,7 @@ def result(folder: str, allow_code: Trust, tell: Tell) -> Answer:
 class Iterations:
     """Tells the page where the search is, not more often than anybody can look."""
 
-    def __init__(self, tell: Tell):
+    def __init__(self, tell: Notify):
         self.tell, self.last, self.count = tell, 0.0, 0
 
     def __call__(self, iteration: Iteration) -> None:
@@ -195,7 +194,7 @@ def _residuals(experiment: Experiment, residuals: Any) -> list[dict[str, Any]]:
     inputs = {name: np.asarray(u, float) for name, u in experiment.inputs.items()}
     for name, residual in residuals.items():
         residual = np.asarray(residual, float)
-        lags = min(LAGS, int(np.sum(np.isfinite(residual))) // 4)
+        lags = min(MOST_LAGS_DRAWN, int(np.sum(np.isfinite(residual))) // 4)
         if lags < 1:
             continue
         own, band = autocorrelation(residual, lags)
@@ -226,7 +225,7 @@ def plan_details(plan: Plan) -> dict[str, Any]:
     limits = [{"says": use.text, "least": use.least, "most": use.most, "holds": use.holds} for use in plan.constraints]
     records = []
     for record in plan.records:
-        every = max(1, math.ceil(len(record.time) / MOST_POINTS))
+        every = max(1, math.ceil(len(record.time) / MAX_DRAWN_POINTS))
         records.append({"name": record.name, "time": record.time[::every],
                         "inputs": {n: np.asarray(v)[::every] for n, v in record.inputs.items()},
                         "outputs": {n: np.asarray(v)[::every] for n, v in record.outputs.items()}})

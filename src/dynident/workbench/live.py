@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time as clock
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,17 +28,15 @@ from dynident.transcription.simulators import Simulator, declared_names, simulat
 from dynident.workbench import mathml
 from dynident.workbench.records import ProblemText, ReadableProblem, RecordCache, described, preview
 from dynident.workbench.spectrum import amplitude_spectra
-from dynident.workbench.wire import pack_columns
+from dynident.workbench.wire import Message, Notify, pack_columns
 
-FINEST = 64  # steps between two samples beyond which a live curve is not refined
+MAX_LIVE_SUBSTEPS = 64  # steps between two samples beyond which a live curve is not refined
 PIXELS_PER_FREQUENCY = 4  # of a spectrum that is drawn
-PATIENCE = 0.1  # s; a live curve is not refined beyond this
+LIVE_CURVE_TIMEOUT = 0.1  # s; a live curve is not refined beyond this
 LABEL = re.compile(r"(rate|definition|output|input|parameter|constant|algebraic equation|next value)(?: of)? '([^']+)'")
 TEMPLATES = {"servo_axis": "Servo axis with friction", "mass_spring_damper": "Mass, spring, damper",
              "two_mass": "Two masses, coupled", "pendulum": "Pendulum", "belt_drive": "Belt drive",
              "two_link_robot": "Robot with two links"}
-Answer = tuple[dict[str, Any], bytes]
-Tell = Callable[[dict[str, Any]], object]
 
 
 class Live:
@@ -53,7 +51,7 @@ class Live:
         self.stiff = False  # even steps did not do, and those of radau5 did
         self.simulator: Simulator | None = None
 
-    def load(self, text: str, file: str, allow_outside: bool, allow_code: bool | Sequence[str], tell: Tell) -> Answer:
+    def load(self, text: str, file: str, allow_outside: bool, allow_code: bool | Sequence[str], tell: Notify) -> Message:
         """Read a problem, however faulty, and say what is in it."""
         self.text = ProblemText(text, Path(file), allow_outside, allow_code, self.cache.read)
         self.opened, self.curves, self.stiff = self.text.opened(), {}, False
@@ -61,7 +59,7 @@ class Live:
         said = {"faults": list(self.opened.faults), "content": self.opened.content, "records": records}
         return {"description": said | (_described(self.opened.said.problem) if self.opened.said else {})}, b""
 
-    def record(self, record: int, width: int, begin: float | None, end: float | None, whole: bool, tell: Tell) -> Answer:
+    def record(self, record: int, width: int, begin: float | None, end: float | None, whole: bool, tell: Notify) -> Message:
         """What was measured, thinned to pixels: time, outputs, inputs; `whole`: also what lies outside of its window."""
         experiment = self._experiment(record)
         experiment = self._without_window(record) if whole else experiment
@@ -72,7 +70,7 @@ class Live:
         return {}, pack_columns(head, [thin.times(experiment.time), *(thin.values(signal) for signal in signals)])
 
     def simulate(self, record: int, values: Mapping[str, float], width: int, begin: float | None, end: float | None,
-                 spectrum: bool, tell: Tell) -> Answer:
+                 spectrum: bool, tell: Notify) -> Message:
         """What the model does at these values, thinned by the same pixels as the record; or the spectra of both."""
         experiment = self._experiment(record)
         if self.opened.said is None:
@@ -152,10 +150,10 @@ class Live:
             self.simulator, self.compiled = simulator_for(model, integrator, declared_names(problem)), key
         return self.simulator
 
-    def preview(self, path: str, tell: Tell) -> Answer:
+    def preview(self, path: str, tell: Notify) -> Message:
         return {"preview": preview(Path(path))}, b""
 
-    def petab(self, path: str, target: str, tell: Tell) -> Answer:
+    def petab(self, path: str, target: str, tell: Notify) -> Message:
         """A problem of PEtab, written as a problem file into a folder that is not there yet."""
         from dynident.io.petab.read import read_petab
         from dynident.io.problem_file.read import write_problem
@@ -165,7 +163,7 @@ class Live:
         write_problem(problem, None, file)
         return {}, b""
 
-    def equations(self, model: dict[str, Any], tell: Tell) -> Answer:
+    def equations(self, model: dict[str, Any], tell: Notify) -> Message:
         """Faults by line, formulas, and which names are parameters, of equations that somebody is typing."""
         lines = [("states", mathml.rate_of), ("definitions", mathml.symbol), ("outputs", mathml.symbol)]
         formulas = {part: {name: mathml.equation(left(name), str(text)) for name, text in (model.get(part) or {}).items()}
@@ -177,7 +175,7 @@ class Live:
             faults = [_at_line(fault) for fault in sentences_of(error)]
         return {"formulas": formulas, "line_faults": faults, "parameters": parameters}, b""
 
-    def templates(self, tell: Tell) -> Answer:
+    def templates(self, tell: Notify) -> Message:
         """Models of the library as tables of a problem file, with plausible values."""
         return {"templates": [_template(name, title) for name, title in TEMPLATES.items()]}, b""
 
@@ -199,7 +197,7 @@ class LiveRecord:
             assert coarse is not None  # the last one raises
             return coarse, 0.0
         while True:
-            late = 2 * count >= FINEST or clock.perf_counter() - began > PATIENCE
+            late = 2 * count >= MAX_LIVE_SUBSTEPS or clock.perf_counter() - began > LIVE_CURVE_TIMEOUT
             fine = self._outputs(p, x0, 2 * count, last=late)
             change = _change(coarse, fine)
             if fine is not None and (change <= LIVE_CURVE_CHANGE or late):

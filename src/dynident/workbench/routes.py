@@ -20,7 +20,7 @@ METHODS = ("automatic", "single_shooting", "multiple_shooting", "full_discretiza
            "kalman", "moving_horizon", "boundary_value", "multistart", "inverse_dynamics", "set_membership")
 NARROWEST, WIDEST = 16, 8192  # pixels
 Request = dict[str, Any]
-Given = dict[str, Any] | bytes
+RequestBody = dict[str, Any] | bytes
 
 
 class Routes:
@@ -28,7 +28,7 @@ class Routes:
 
     def __init__(self, session: Session, runner: Runner, keys: Keys, link: Callable[[str], str]):
         self.session, self.runner, self.keys, self.link = session, runner, keys, link
-        self.table: dict[tuple[str, str], Callable[[Request], Given]] = {
+        self.table: dict[tuple[str, str], Callable[[Request], RequestBody]] = {
             ("GET", "/api/state"): self.state, ("GET", "/api/files"): self.files, ("GET", "/api/templates"): self.templates,
             ("PATCH", "/api/problem"): self.edit, ("POST", "/api/text"): self.rewrite,
             ("POST", "/api/undo"): self.undo, ("POST", "/api/redo"): self.redo,
@@ -39,46 +39,46 @@ class Routes:
             ("POST", "/api/reload"): self.reload, ("POST", "/api/consent"): self.consent, ("POST", "/api/keep"): self.keep,
             ("POST", "/api/link"): self.new_link}
 
-    def state(self, request: Request) -> Given:
+    def state(self, request: Request) -> RequestBody:
         found = self.session.state()
         opened = self.session.opened
         return {**found, "job": self.runner.current, "methods": list(METHODS),
                 "commands": same_elsewhere(opened.file, opened.dirty, self.session.folder)}
 
-    def files(self, request: Request) -> Given:
+    def files(self, request: Request) -> RequestBody:
         return {"files": listed_files(self.session.folder), "folder": self.session.folder.name}
 
-    def templates(self, request: Request) -> Given:
+    def templates(self, request: Request) -> RequestBody:
         return {"templates": self.session.ask({"call": "templates"}, LOAD_SECONDS)[0]["templates"]}
 
-    def edit(self, request: Request) -> Given:
+    def edit(self, request: Request) -> RequestBody:
         edits = request.get("edits")
         if not isinstance(edits, list) or not all(isinstance(one, dict) for one in edits):
             raise Refused(422, "edits is a list of changes.")
         self.session.edit(_whole(request, "revision"), edits)
         return self.state(request)
 
-    def rewrite(self, request: Request) -> Given:
+    def rewrite(self, request: Request) -> RequestBody:
         text = request.get("text")
         if not isinstance(text, str):
             raise Refused(422, "text is the problem file.")
         self.session.rewrite(_whole(request, "revision"), text)
         return self.state(request)
 
-    def undo(self, request: Request) -> Given:
+    def undo(self, request: Request) -> RequestBody:
         self.session.step(_whole(request, "revision"), back=True)
         return self.state(request)
 
-    def redo(self, request: Request) -> Given:
+    def redo(self, request: Request) -> RequestBody:
         self.session.step(_whole(request, "revision"), back=False)
         return self.state(request)
 
-    def open(self, request: Request) -> Given:
+    def open(self, request: Request) -> RequestBody:
         self._idle()
         self.session.open_file(str(request.get("file")))
         return self.state(request)
 
-    def demo(self, request: Request) -> Given:
+    def demo(self, request: Request) -> RequestBody:
         from dynident.demo import copy_to
 
         self._idle()
@@ -91,14 +91,14 @@ class Routes:
             raise Refused(409, f"A {self.runner.current['kind']} is running; stop it first.")
         self.runner.details.clear()
 
-    def preview(self, request: Request) -> Given:
+    def preview(self, request: Request) -> RequestBody:
         return self.session.preview(str(request.get("file")))
 
-    def record(self, request: Request) -> Given:
+    def record(self, request: Request) -> RequestBody:
         self.session.load()
         return self.session.ask({"call": "record", **_view(request), "whole": request.get("whole") is True}, LOAD_SECONDS)[1]
 
-    def simulate(self, request: Request) -> Given:
+    def simulate(self, request: Request) -> RequestBody:
         values = request.get("values")
         if not isinstance(values, dict) or not all(_is_number(value) for value in values.values()):
             raise Refused(422, "values are numbers by name.")
@@ -108,52 +108,52 @@ class Routes:
             raise Refused(422, head["diverged"], diverged=True)
         return body
 
-    def equations(self, request: Request) -> Given:
+    def equations(self, request: Request) -> RequestBody:
         model = request.get("model")
         if not isinstance(model, dict):
             raise Refused(422, "model is a table.")
         head, _ = self.session.ask({"call": "equations", "model": model}, LOAD_SECONDS)
         return {key: head[key] for key in ("formulas", "line_faults", "parameters")}
 
-    def job(self, request: Request) -> Given:
+    def job(self, request: Request) -> RequestBody:
         return {"job": self.runner.begin(str(request.get("kind")), request)}
 
-    def stop(self, request: Request) -> Given:
+    def stop(self, request: Request) -> RequestBody:
         self.runner.stop(request.get("hard") is True)
         return {}
 
-    def result(self, request: Request) -> Given:
+    def result(self, request: Request) -> RequestBody:
         return {"details": self.runner.result(str(request.get("result")))}
 
-    def report(self, request: Request) -> Given:
+    def report(self, request: Request) -> RequestBody:
         """A page of its own for a report, opened once by a ticket in its address."""
         folder = self.runner.folder(str(request.get("result")))
         return {"path": f"/report/{self.keys.new_ticket(str(folder / 'report.html'))}"}
 
-    def save(self, request: Request) -> Given:
+    def save(self, request: Request) -> RequestBody:
         name = request.get("as")
         self.session.save(str(name) if name else None, request.get("force") is True)
         return self.state(request)
 
-    def reload(self, request: Request) -> Given:
+    def reload(self, request: Request) -> RequestBody:
         self.session.reload()
         return self.state(request)
 
-    def consent(self, request: Request) -> Given:
+    def consent(self, request: Request) -> RequestBody:
         self.session.consent(str(request.get("sha256")))
         return self.state(request)
 
-    def keep(self, request: Request) -> Given:
+    def keep(self, request: Request) -> RequestBody:
         values = request.get("values")
         if not isinstance(values, dict) or not all(_is_number(value) for value in values.values()):
             raise Refused(422, "values are numbers by name.")
         self.session.keep(str(request.get("label")), values)
         return self.state(request)
 
-    def new_link(self, request: Request) -> Given:
+    def new_link(self, request: Request) -> RequestBody:
         return {"link": self.link(self.keys.new_token())}
 
-    def answer(self, method: str, path: str, request: Request) -> Given:
+    def answer(self, method: str, path: str, request: Request) -> RequestBody:
         """Raises Refused with the status of the answer."""
         if (method, path) not in self.table:
             known = any(path == each for _, each in self.table)

@@ -28,7 +28,7 @@ KINDS = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
 FILES = {"/": PAGE / "index.html", "/style.css": PAGE / "style.css", "/icon.svg": PAGE / "icon.svg",
          **{f"/{name}.js": PAGE / f"{name}.js" for name in MODULES},
          **{f"/vendor/{name}": REPORT / name for name in ("uPlot.iife.min.js", "uPlot.min.css")}}
-PATIENCE = 20.0  # s; a connection that says nothing for so long is closed
+CONNECTION_TIMEOUT = 20.0  # s; a connection that says nothing for so long is closed
 MOST_CONNECTIONS = 400
 PING = 1.0  # s between two looks at the file and at the connection of a page that watches
 
@@ -81,7 +81,7 @@ class WorkbenchHandler(BaseHTTPRequestHandler):
     server: WorkbenchServer
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "dynident", ""
-    timeout = PATIENCE
+    timeout = CONNECTION_TIMEOUT
     disable_nagle_algorithm = True
 
     def do_GET(self) -> None:

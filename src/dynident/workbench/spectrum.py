@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-FEWEST = 8  # samples; fewer have no spectrum to look at
+FEWEST_SPECTRUM_SAMPLES = 8  # samples; fewer have no spectrum to look at
 
 
 def amplitude_spectra(time: np.ndarray, signals: Sequence[np.ndarray], points: int) -> tuple[np.ndarray, list[np.ndarray]]:
@@ -16,7 +16,7 @@ def amplitude_spectra(time: np.ndarray, signals: Sequence[np.ndarray], points: i
     window. Frequencies stand at even distances of their logarithm; each has the largest amplitude near it, so that no line of
     the spectrum is lost.
     """
-    if time.size < FEWEST:
+    if time.size < FEWEST_SPECTRUM_SAMPLES:
         return np.zeros(0), [np.zeros(0) for _ in signals]
     step = float(np.median(np.diff(time)[np.diff(time) > 0]))
     even = time[0] + step * np.arange(int((time[-1] - time[0]) / step * (1 + 1e-9)) + 1)
@@ -27,7 +27,7 @@ def amplitude_spectra(time: np.ndarray, signals: Sequence[np.ndarray], points: i
     found = []
     for signal in signals:
         known = np.isfinite(signal)
-        if known.sum() < FEWEST:
+        if known.sum() < FEWEST_SPECTRUM_SAMPLES:
             found.append(np.full(places.size, np.nan))
             continue
         values = np.interp(even, time[known], np.asarray(signal, float)[known])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 LENGTHS = struct.Struct(">II")
 LARGEST_MESSAGE = 1 << 28  # bytes; more is a sign of a stream that is out of step
-Message = tuple[dict[str, Any], bytes]
+Message = tuple[dict[str, Any], bytes]  # head and body
+Notify = Callable[[dict[str, Any]], object]  # takes what is to be said on the way
 
 
 def write_message(stream: IO[bytes], head: Mapping[str, Any], body: bytes = b"") -> None:

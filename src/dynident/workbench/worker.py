@@ -17,8 +17,7 @@ from typing import IO, Any
 
 from dynident.workbench.wire import Message, read_message, write_message
 
-Answer = tuple[dict[str, Any], bytes]
-PATIENCE = 1.0  # s; work that tells its progress is stopped there, other work is interrupted after so long
+STOP_TIMEOUT = 1.0  # s; work that tells its progress is stopped there, other work is interrupted after so long
 
 
 class Channel:
@@ -27,7 +26,7 @@ class Channel:
     def __init__(self, incoming: IO[bytes], outgoing: IO[bytes]):
         self.incoming, self.outgoing = incoming, outgoing
         self.requests: queue.SimpleQueue[Message] = queue.SimpleQueue()
-        self.answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
+        self.answers: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self.current = 0  # the number of the request at work; 0 between two
         self.stopping = threading.Event()  # it is to stop, and has not heard it yet
         for endless in (self.listen, self.speak):
@@ -39,7 +38,7 @@ class Channel:
                 self.requests.put(message)
             elif self.current == message[0].get("number"):  # of one that has ended meanwhile there is nothing to stop
                 self.stopping.set()
-                threading.Timer(PATIENCE, self.insist, [self.current]).start()
+                threading.Timer(STOP_TIMEOUT, self.insist, [self.current]).start()
         os._exit(0)  # whoever started this process is gone, or does not need it any more
 
     def insist(self, number: int) -> None:
@@ -71,7 +70,7 @@ def main() -> None:
     channel = Channel(sys.stdin.buffer, outgoing)
     calls = _calls()
     channel.send({"event": "ready"})
-    answer: Answer | None = None
+    answer: Message | None = None
     while True:
         try:
             if answer is None:
@@ -86,7 +85,7 @@ def main() -> None:
             continue
 
 
-def _answered(calls: dict[str, Callable[..., Answer]], head: dict[str, Any], channel: Channel) -> Answer:
+def _answered(calls: dict[str, Callable[..., Message]], head: dict[str, Any], channel: Channel) -> Message:
     from dynident.errors import DynidentError, sentences_of
 
     number = head.pop("number")
@@ -105,7 +104,7 @@ def _answered(calls: dict[str, Callable[..., Answer]], head: dict[str, Any], cha
         return {"faults": [f"This is a fault of dynident, not yours: {type(error).__name__}: {error}"]}, b""
 
 
-def _calls() -> dict[str, Callable[..., Answer]]:
+def _calls() -> dict[str, Callable[..., Message]]:
     from dynident.workbench import jobs
     from dynident.workbench.live import Live
 

@@ -24,7 +24,7 @@ from dynident.methods.noise_estimation import signal_std
 from dynident.problem.problem import given_std
 from dynident.tolerances import EM_NOISE_CONVERGED, EM_NOISE_KNOWN, EM_STEP_ROUNDING, RESIDUAL_ROUNDING
 
-FARTHEST = 10.0  # times larger or smaller in one round, unless a plain step goes farther
+MAX_NOISE_CHANGE = 10.0  # times larger or smaller in one round, unless a plain step goes farther
 
 
 class NoiseUpdate(NamedTuple):
@@ -57,7 +57,7 @@ def update_noise_std(setup: SmoothingSetup, finite: WeakConstraintProblem, point
 
 def _extrapolated(setup: SmoothingSetup, used: Mapping[str, float], step: np.ndarray, factor: float) -> dict[str, float]:
     """The whole of a way whose steps shrink by a factor."""
-    longest = max(1.0, np.log(FARTHEST) / float(np.linalg.norm(step)))
+    longest = max(1.0, np.log(MAX_NOISE_CHANGE) / float(np.linalg.norm(step)))
     reach = min(1 / (1 - factor) if factor < 1 else np.inf, longest)
     return {name: _not_less(setup, name, used[name] * np.exp(reach * s)) for name, s in zip(used, step, strict=True)}
 

@@ -48,7 +48,7 @@ from dynident.status import Status, StatusCode
 from dynident.tolerances import SADDLE_COST, SADDLE_DROP
 from dynident.transcription.initial_guess import start_values
 
-BESIDE = 0.1  # standard errors; so far from a root a minimum is looked for
+ROOT_PERTURBATION = 0.1  # standard errors; so far from a root a minimum is looked for
 FAR = 100.0  # times its value; an unknown as unsure as that is not moved
 UNITS_MATTER = (232, 250)  # codes of Table 6.1 that other units may bring about: an inner loop that fails, a singular system
 
@@ -253,7 +253,7 @@ def reject_saddle(setup: SmoothingSetup, state: SmoothingState) -> SmoothingStat
     assert state.solved is not None
     finite, result = state.solved.finite, state.solved.result
     std, point = standard_errors(finite, result.point), result.point
-    aside = BESIDE * np.where(std < FAR * np.abs(point.unknowns), std, 0.0)  # not along what the data do not see
+    aside = ROOT_PERTURBATION * np.where(std < FAR * np.abs(point.unknowns), std, 0.0)  # not along what the data do not see
     signs = np.random.default_rng(0).choice([-1.0, 1.0], std.size)
     beside = point.step_along(signs * aside, tuple(np.zeros_like(nodes) for nodes in point.nodes))
     try:

@@ -26,7 +26,7 @@ from dynident.transcription.shooting import Shooting, default_segments
 
 UNSETTLED = Status.of(StatusCode.NOISE_NOT_CONVERGED, why=(
     ": the data do not tell errors of the model from those of the measurement. Give a std, or measurement_noise"))
-MAX_ROUNDS = 30  # of estimated noise sizes and of steps per sample; each is a warm start
+MAX_SMOOTHING_ROUNDS = 30  # of estimated noise sizes and of steps per sample; each is a warm start
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,10 +100,10 @@ def _stopped(outcome: SolverResult, reason: Status, interrupted: bool) -> Solver
 # steps of a round
 
 
-Step = Callable[[SmoothingSetup, SmoothingState], SmoothingState]
+SmoothingStep = Callable[[SmoothingSetup, SmoothingState], SmoothingState]
 
 
-def where_converged(step: Step) -> Step:
+def where_converged(step: SmoothingStep) -> SmoothingStep:
     """A step behind a solve that converged; where a simulation diverges in it, the round is lost."""
 
     def guarded(setup: SmoothingSetup, state: SmoothingState) -> SmoothingState:
@@ -180,7 +180,8 @@ def transferred(before: WeakConstraintProblem, point: Variables, after: WeakCons
 
 def settled(_setup: SmoothingSetup, state: SmoothingState) -> bool:
     """Nothing changes any more, the solver has failed, or there were enough rounds."""
-    return state.lost or (state.rounds > 0 and (not state.converged or not state.changed or state.rounds >= MAX_ROUNDS))
+    last = not state.converged or not state.changed or state.rounds >= MAX_SMOOTHING_ROUNDS
+    return state.lost or (state.rounds > 0 and last)
 
 
 @where_converged

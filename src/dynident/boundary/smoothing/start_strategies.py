@@ -42,8 +42,8 @@ from dynident.transcription.initial_guess import gradient_matching_start, start_
 STAGES = (1e-6, 1e-4, 1e-2, 1.0)  # of the model weights, from weak to what was asked for
 SPREAD = 2.0  # decades to either side over which other starts lie
 STABLE = 2.5  # step times spectral radius up to which a Runge-Kutta step stays bounded
-MOST_STEPS = 16  # between two samples, for stability; beyond it a better start is the way
-LOOKS = 20  # places at which the spectral radius is asked for
+MAX_STABILITY_STEPS = 16  # between two samples, for stability; beyond it a better start is the way
+SPECTRAL_RADIUS_SAMPLES = 20  # places at which the spectral radius is asked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,7 +220,7 @@ def stable_steps(problem: Problem) -> int:
         time = np.asarray(experiment.time)
         if time.size < 2 or not nx:
             continue
-        rows = np.unique(np.linspace(0, time.size - 1, LOOKS).astype(int))
+        rows = np.unique(np.linspace(0, time.size - 1, SPECTRAL_RADIUS_SAMPLES).astype(int))
         p, x0 = problem.parameters_and_initial_state(start, e)
         states = states_from_measurements(model, experiment, time[rows])
         states = np.where(np.isnan(states), x0, states)
@@ -230,7 +230,7 @@ def stable_steps(problem: Problem) -> int:
         if A.size:
             radius = float(np.max(np.abs(np.linalg.eigvals(A))))
             most = max(most, float(np.median(np.diff(time))) * radius / STABLE)
-    return int(min(np.ceil(most), MOST_STEPS))
+    return int(min(np.ceil(most), MAX_STABILITY_STEPS))
 
 
 @functools.lru_cache(maxsize=16)

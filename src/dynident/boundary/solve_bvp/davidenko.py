@@ -27,7 +27,7 @@ from dynident.boundary.solve_bvp.root_finding import (
     RootProblem,
     RootResult,
     RootState,
-    Watch,
+    RootWatch,
     find_root,
     has_ended,
     largest,
@@ -77,7 +77,7 @@ class Davidenko:
             raise ProblemError(f"There is no estimate '{self.estimate}' of the error of a time step; use one of "
                                f"{', '.join(ESTIMATES)}.")
 
-    def solve(self, system: NonlinearSystem, z: np.ndarray, watch: Watch | None = None) -> RootResult:
+    def solve(self, system: NonlinearSystem, z: np.ndarray, watch: RootWatch | None = None) -> RootResult:
         z = np.array(z, dtype=float)
         switch = self.absolute if self.switch is None else self.switch
         return find_root(DAVIDENKO, RootProblem(self, system, watch),

@@ -17,11 +17,11 @@ from dynident.boundary.solve_bvp.mesh import CollocationMesh, Course, ShootingMe
 from dynident.boundary.solve_bvp.newton import DampedNewton
 from dynident.boundary.solve_bvp.problem import BoundaryConditions
 from dynident.boundary.solve_bvp.result import Round
-from dynident.boundary.solve_bvp.root_finding import RootIteration, RootResult, Watch
+from dynident.boundary.solve_bvp.root_finding import RootIteration, RootResult, RootWatch
 from dynident.status import Status, StatusCode
 from dynident.tolerances import BVP_LAST_STEP_SHARE, BVP_LONGEST_LAST_STEP, BVP_SHORTEST_LAST_STEP, NEGLIGIBLE_STATE
 
-Solver = DampedNewton | Davidenko
+BvpSolver = DampedNewton | Davidenko
 
 MOST_PIECES = (2, 8)  # into which one segment is cut at a time, where the error is rough and where it is not
 PREPARING = 30  # rounds of cuts before the first solve
@@ -32,7 +32,7 @@ class AdaptiveOptions:
     """How accurate, by which solver, with how many nodes and how much growth over a segment at the most."""
 
     tolerance: float
-    solver: Solver | None  # None: the attempts above
+    solver: BvpSolver | None  # None: the attempts above
     most_nodes: int
     growth: float
     scale: np.ndarray  # (states + parameters,) nan where it follows from the solution
@@ -55,7 +55,7 @@ class MeshProblem:
     guess: Course
     p: np.ndarray
     options: AdaptiveOptions
-    watch: Watch | None = None
+    watch: RootWatch | None = None
     check_guess: Callable[[], None] = lambda: None  # raises where the problem is not finite at the guess, and says where
 
     @functools.cached_property
@@ -129,7 +129,7 @@ class MeshState:
     course: Course
     p: np.ndarray
     sizes: np.ndarray  # typical, of states and parameters
-    solver: Solver
+    solver: BvpSolver
     why: str
     attempt: int = 0
     looks: int = 0

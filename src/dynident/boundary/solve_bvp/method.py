@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dynident._util.blas_threads import single_thread
-from dynident.boundary.solve_bvp.mesh_state import MeshProblem, MeshState, MeshVerdict, Solver
+from dynident.boundary.solve_bvp.mesh_state import BvpSolver, MeshProblem, MeshState, MeshVerdict
 from dynident.boundary.solve_bvp.problem import Statement
 from dynident.boundary.solve_bvp.result import BoundarySolution
 from dynident.boundary.solve_bvp.root_finding import ILL_POSED, RootIteration
@@ -25,7 +25,7 @@ from dynident.tolerances import BADLY_CONDITIONED
 def solve_bvp(rate: Callable[..., Any] | EquationModel, boundary: Callable[..., Any], mesh: Sequence[float],
                          guess: Any, *, parameters: Mapping[str, float] | None = None,
                          states: Sequence[str] | None = None, output: Sequence[float] | None = None,
-                         tolerance: float = 1e-6, method: str | Solver = "auto", integrator: str = "gauss_legendre",
+                         tolerance: float = 1e-6, method: str | BvpSolver = "auto", integrator: str = "gauss_legendre",
                          degree: int | None = None, scale: Mapping[str, float] | None = None, growth: float = 100.0,
                          nodes: int = 20_000, watch: Callable[[RootIteration], None] | None = None) -> BoundarySolution:
     """Solve y' = rate(t, y, p), boundary(y(a), y(b), p) = 0 for y(t) and, where there are any, the unknown parameters p.

@@ -25,7 +25,7 @@ from dynident.boundary.solve_bvp.root_finding import (
     RootProblem,
     RootResult,
     RootState,
-    Watch,
+    RootWatch,
     find_root,
     has_ended,
     largest,
@@ -38,7 +38,7 @@ from dynident.methods.outer_loop import OuterLoop
 from dynident.tolerances import BVP_EXACT_RESIDUAL, BVP_HIDDEN_STEP, BVP_ROUNDING_STEP, SUFFICIENT_REDUCTION
 
 TESTS = ("natural", "residual", "kept")
-SLOW = 0.5  # a kept Jacobian that shrinks the step by less than this is renewed
+SLOW_CONTRACTION = 0.5  # a kept Jacobian that shrinks the step by less than this is renewed
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class DampedNewton:
     def hidden_by_rounding(self) -> str:
         return "; rounding hides smaller steps"
 
-    def solve(self, system: NonlinearSystem, z: np.ndarray, watch: Watch | None = None) -> RootResult:
+    def solve(self, system: NonlinearSystem, z: np.ndarray, watch: RootWatch | None = None) -> RootResult:
         z = np.array(z, dtype=float)
         return find_root(NEWTON, RootProblem(self, system, watch), NewtonState(z=z, asked=z))
 
@@ -169,7 +169,7 @@ def renew_jacobian(problem: NewtonProblem, state: NewtonState) -> NewtonState:
         return replace(state, z=state.z + following).found() if done else state
     if done:
         return replace(state, z=state.z + following).found()
-    if problem.options.test == "kept" and (share < 1 or length(problem, following) <= SLOW * size):
+    if problem.options.test == "kept" and (share < 1 or length(problem, following) <= SLOW_CONTRACTION * size):
         return replace(state, fresh=False)
     return linearize(problem, state, state.z, _of_this_place)
 

@@ -33,7 +33,7 @@ from dynident.tolerances import (
     SUFFICIENT_REDUCTION,
 )
 
-LARGEST = 6_000  # unknowns of a mesh; from there on the work itself takes most of the time, and Ctrl-C would wait
+MAX_COMPILED_UNKNOWNS = 6_000  # unknowns of a mesh; from there on the work itself takes most of the time, and Ctrl-C would wait
 FOUND, FOUND_IN_ROUNDING, EXHAUSTED, STUCK = range(4)  # of newton.c; whatever else is for the twin
 
 POINTERS = ("run", "ends", "svd", "lu", "solve", "time", "u_begin", "u_end", "u_node", "wanted", "outputs", "slopes", "sizes",
@@ -57,7 +57,7 @@ def compiled_newton(options: DampedNewton, system: Any, z: np.ndarray) -> RootRe
     """As `options.solve(system, z)`; None where that has to do it."""
     if not (isinstance(system, CollocationSystem) and isinstance(system.collocator, CompiledCollocator)
             and isinstance(system.ends, SymbolicBoundaryConditions) and options.test in ("natural", "residual")
-            and system.scale.size <= LARGEST and (library := _library()) is not None):
+            and system.scale.size <= MAX_COMPILED_UNKNOWNS and (library := _library()) is not None):
         return None
     room = NewtonRoom(system, options.max_iterations, np.array(z, dtype=float))
     call = room.call(options)

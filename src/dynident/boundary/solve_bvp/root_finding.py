@@ -88,7 +88,7 @@ class RootResult:
         return Status(self.reason, code)
 
 
-Watch = Callable[[RootIteration, np.ndarray], None]  # with where the system was asked last
+RootWatch = Callable[[RootIteration, np.ndarray], None]  # with where the system was asked last
 OptionsT = TypeVar("OptionsT")
 
 TOO_MANY = 231  # codes of Table 6.1
@@ -115,7 +115,7 @@ class RootProblem(Generic[OptionsT]):
 
     options: OptionsT
     system: NonlinearSystem
-    watch: Watch | None
+    watch: RootWatch | None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -146,11 +146,11 @@ class RootState:
         return self.stopped(False, str(reason), 0, interrupted)
 
 
-StateT = TypeVar("StateT", bound=RootState)
+RootStateT = TypeVar("RootStateT", bound=RootState)
 
 
-def linearize(problem: RootProblem[Any], state: StateT, z: np.ndarray, then: Callable[[FactoredSystem], dict[str, Any]]
-              ) -> StateT:
+def linearize(problem: RootProblem[Any], state: RootStateT, z: np.ndarray, then: Callable[[FactoredSystem], dict[str, Any]]
+              ) -> RootStateT:
     """With the Jacobian of a place and what follows from it; where the equations are singular there, that is the end."""
     asked: dict[str, Any] = {"asked": z, "jacobians": state.jacobians + 1, "evaluations": state.evaluations + 1}
     try:
@@ -160,7 +160,7 @@ def linearize(problem: RootProblem[Any], state: StateT, z: np.ndarray, then: Cal
     return replace(state, linear=linear, **asked, **then(linear))
 
 
-def tell(problem: RootProblem[Any], state: StateT) -> StateT:
+def tell(problem: RootProblem[Any], state: RootStateT) -> RootStateT:
     """Whoever watches is told of what was written since."""
     if problem.watch is None or state.told == len(state.pages):
         return state

@@ -26,11 +26,11 @@ from dynident.boundary.solve_bvp.mesh import split, too_short
 from dynident.boundary.solve_bvp.mesh_state import (
     MOST_PIECES,
     AdaptiveOptions,
+    BvpSolver,
     MeshProblem,
     MeshSolution,
     MeshState,
     MeshVerdict,
-    Solver,
 )
 from dynident.boundary.solve_bvp.newton import DampedNewton
 from dynident.boundary.solve_bvp.newton_compiled import compiled_newton
@@ -45,7 +45,7 @@ FIRST_MAX_ITERATIONS = 50  # iterations of one attempt from the guess
 INSIST = 0.25  # share of a step that Newton goes in any case where it insists; it solved 25 of 28 hard problems, 1/16: 24
 SAFETY = 0.3  # of the tolerance is what a new mesh aims at
 IN_VAIN = 4  # meshes over which the error must fall to half
-LOOKS = 5  # meshes of twice as many nodes, where one does not know how its solution is held
+MESH_DOUBLINGS = 5  # meshes of twice as many nodes, where one does not know how its solution is held
 MOST_MESHES = 60  # in all
 
 
@@ -91,7 +91,7 @@ def next_mesh(problem: MeshProblem, state: MeshState) -> MeshState:
 def start_attempt(problem: MeshProblem, attempt: int, before: MeshState | None = None) -> MeshState:
     """An attempt from the guess; what was found before is kept for the record."""
     options, chosen = problem.options, STARTS[attempt]
-    solver: Solver = options.solver or DampedNewton(tolerance=options.close, max_iterations=FIRST_MAX_ITERATIONS)
+    solver: BvpSolver = options.solver or DampedNewton(tolerance=options.close, max_iterations=FIRST_MAX_ITERATIONS)
     if chosen.insists:
         solver = _insisting(options)
     times = _in_pieces(problem.first_mesh, chosen.pieces)
@@ -174,8 +174,8 @@ def solve_mesh(problem: MeshProblem, state: MeshState) -> MeshState:
                    solution=MeshSolution(state.times, nodes, p, residual, inside, sizes))
 
 
-def find_root(problem: MeshProblem, solver: Solver, system: ShootingSystem | CollocationSystem, begin: np.ndarray, first: bool
-              ) -> RootResult:
+def find_root(problem: MeshProblem, solver: BvpSolver, system: ShootingSystem | CollocationSystem, begin: np.ndarray,
+              first: bool) -> RootResult:
     """By one compiled call where there can be one; whoever watches is told step by step."""
     if problem.watch is None and isinstance(solver, DampedNewton) and (root := compiled_newton(solver, system, begin)):
         return root  # so that the guess was finite, too
@@ -309,7 +309,7 @@ def refined(problem: MeshProblem, state: MeshState, pieces: np.ndarray, why: str
 
 def look_closer(problem: MeshProblem, state: MeshState) -> MeshState:
     """Twice as many nodes, where this mesh does not know how its solution is held; after a few of them it is left at that."""
-    if state.looks >= LOOKS or 2 * len(state.times) > problem.options.most_nodes:
+    if state.looks >= MESH_DOUBLINGS or 2 * len(state.times) > problem.options.most_nodes:
         return undetermined(problem, state)
     pieces = np.where(too_short(state.times), 1, 2)
     return replace(refined(problem, state, pieces, "look closer"), looks=state.looks + 1)

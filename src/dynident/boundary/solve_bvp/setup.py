@@ -14,18 +14,18 @@ from scipy.interpolate import PchipInterpolator
 
 from dynident.boundary.solve_bvp.davidenko import Davidenko
 from dynident.boundary.solve_bvp.mesh import CollocationMesh, Course, ShootingMesh, scheme_for, split, steps_for
-from dynident.boundary.solve_bvp.mesh_state import AdaptiveOptions, MeshProblem, Solver
+from dynident.boundary.solve_bvp.mesh_state import AdaptiveOptions, BvpSolver, MeshProblem
 from dynident.boundary.solve_bvp.newton import DampedNewton
 from dynident.boundary.solve_bvp.problem import Statement, trace_problem
 from dynident.boundary.solve_bvp.result import BoundarySolution
-from dynident.boundary.solve_bvp.root_finding import Watch
+from dynident.boundary.solve_bvp.root_finding import RootWatch
 from dynident.errors import ProblemError, did_you_mean
 from dynident.integrators import HIGHEST_DEGREE
 from dynident.models.equations import EquationModel
 
 FEWEST_SEGMENTS = 16  # to begin with
 TIGHTEST = 1e-12  # tolerance; below it rounding speaks louder
-METHODS: dict[str, Callable[..., Solver]] = {"newton": DampedNewton, "davidenko": Davidenko}
+METHODS: dict[str, Callable[..., BvpSolver]] = {"newton": DampedNewton, "davidenko": Davidenko}
 TRIED = 64  # other states at a time at which the rate is not finite for those of the guess
 
 
@@ -49,7 +49,7 @@ class BoundaryArguments:
 
 
 def mesh_problem(rate: Callable[..., Any] | EquationModel, boundary: Callable[..., Any], given: BoundaryArguments,
-                 told: Watch | None) -> tuple[Statement, MeshProblem, np.ndarray]:
+                 told: RootWatch | None) -> tuple[Statement, MeshProblem, np.ndarray]:
     """What was asked, traced; the problem on its first mesh; the times at which the solution is wanted."""
     faults: list[str] = []
     mesh, wanted = times_of(given.mesh, given.output, faults)
@@ -218,10 +218,10 @@ def check_scheme(integrator: Any, degree: Any, faults: list[str]) -> None:
             faults += error.faults
 
 
-def solver_of(method: Any, tolerance: Any, faults: list[str]) -> Solver | None:
+def solver_of(method: Any, tolerance: Any, faults: list[str]) -> BvpSolver | None:
     """None: what Newton and its rescues do on their own."""
     known = ("auto", *METHODS)
-    if isinstance(method, Solver):
+    if isinstance(method, BvpSolver):
         return method
     if not isinstance(method, str):
         faults.append(f"method = {_shown(method)}; use one of {', '.join(known)}, or a solver such as "

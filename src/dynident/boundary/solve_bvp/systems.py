@@ -29,7 +29,7 @@ from dynident.tolerances import BVP_EQUATION_ROUNDING
 
 Part = TypeVar("Part")
 
-WORTH_A_THREAD = 8_000  # steps; with fewer a thread costs more than it saves (benchmarks/boundary_values.py)
+STEPS_WORTH_A_THREAD = 8_000  # steps; with fewer a thread costs more than it saves (benchmarks/boundary_values.py)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,9 +115,9 @@ class PropagatedSegments:
 def partition(steps: np.ndarray) -> list[tuple[int, int]]:
     """Ranges of segments of about equal work, one per thread; `steps`: how many there are before each segment, and in all."""
     count, total = len(steps) - 1, int(steps[-1] - steps[0])
-    if total < 2 * WORTH_A_THREAD:  # before the system is asked for its processors: that takes longer than a short run
+    if total < 2 * STEPS_WORTH_A_THREAD:  # before the system is asked for its processors: that takes longer than a short run
         return [(0, count)]
-    threads = min(cpu_count() or 1, total // WORTH_A_THREAD, count)
+    threads = min(cpu_count() or 1, total // STEPS_WORTH_A_THREAD, count)
     if threads < 2:
         return [(0, count)]
     cuts = np.searchsorted(steps, np.linspace(steps[0], steps[-1], threads + 1)[1:-1])

@@ -26,7 +26,7 @@ COMPARED = {"lt": "<", "leq": "<=", "gt": ">", "geq": ">=", "eq": "==", "neq": "
 LOGICAL = {"and": "and", "or": "or"}
 CONSTANTS = {"pi": "pi", "exponentiale": "exp(1)", "true": "1 == 1", "false": "1 == 0"}
 TIME_SYMBOL = "http://www.sbml.org/sbml/symbols/time"
-LARGEST = 50_000_000  # bytes
+MAX_SBML_BYTES = 50_000_000  # bytes
 WORD = re.compile(r"(?<![\w.])[^\W\d]\w*")
 
 
@@ -65,9 +65,9 @@ class SbmlModel:
 def read_sbml(path: Path) -> SbmlModel:
     """The model of a file; raises NotSupported for what is not read, by name."""
     content = path.read_bytes()
-    if len(content) > LARGEST or b"<!DOCTYPE" in content or b"<!ENTITY" in content:
-        raise ProblemError(f"{path.name}: the file declares a document type or is larger than {LARGEST:,} bytes; neither is "
-                           "read.")
+    if len(content) > MAX_SBML_BYTES or b"<!DOCTYPE" in content or b"<!ENTITY" in content:
+        raise ProblemError(f"{path.name}: the file declares a document type or is larger than {MAX_SBML_BYTES:,} bytes; "
+                           "neither is read.")
     try:
         root = xml.fromstring(content)
     except xml.ParseError as error:
@@ -103,8 +103,8 @@ class _SbmlReader:
         self._initial_assignments()
         return self.found
 
-    def _functions(self) -> dict[str, Function]:
-        functions: dict[str, Function] = {}
+    def _functions(self) -> dict[str, SbmlFunction]:
+        functions: dict[str, SbmlFunction] = {}
         for each in self.lists.get("listOfFunctionDefinitions", ()):
             body = next(part for part in each if tag_of(part) == "math")[0]
             body = body[0] if tag_of(body) == "semantics" else body
@@ -210,7 +210,7 @@ def _ids(elements: list[xml.Element]) -> str:
     return ", ".join(each.get("id") or tag_of(each) for each in elements[:5]) + (", ..." if len(elements) > 5 else "")
 
 
-Function = tuple[tuple[str, ...], xml.Element]  # arguments and body
+SbmlFunction = tuple[tuple[str, ...], xml.Element]  # arguments and body
 
 
 def tag_of(element: xml.Element) -> str:
@@ -220,7 +220,7 @@ def tag_of(element: xml.Element) -> str:
 class MathReader:
     """Reads formulas whose names are those of one SBML model."""
 
-    def __init__(self, name: Callable[[str], str], functions: Mapping[str, Function]):
+    def __init__(self, name: Callable[[str], str], functions: Mapping[str, SbmlFunction]):
         self.name, self.functions = name, functions
 
     def text(self, element: xml.Element, where: str, bound: Mapping[str, str] | None = None) -> str:

@@ -31,7 +31,7 @@ SHORT_NAMES = {"axis": "servo_axis", "rc": "rc_circuit", "rlc": "rlc_circuit", "
                "motor": "dc_motor", "room": "heated_room", "process": "dead_time_process"}
 HELD_SHARE = 0.5  # of all samples that repeat the one before: a signal that stands still so often is a command, no measurement
 NAMED, SAME_UNIT, SAME_ROLE, UNUSED = 3.0, 2.0, 1.0, -0.5  # what a match of names, units and roles counts; and a column left
-WIDE = 1000.0  # between a typical value and its bounds
+DRAFT_BOUNDS = 1000.0  # between a typical value and its bounds
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,7 +279,7 @@ def _parameter_lines(match: Match) -> list[str]:
         if name in said.fixed:
             table["free"] = False
         elif name != "offset":
-            table |= {"lower": float(f"{typical / WIDE:.6g}"), "upper": float(f"{typical * WIDE:.6g}")}
+            table |= {"lower": float(f"{typical / DRAFT_BOUNDS:.6g}"), "upper": float(f"{typical * DRAFT_BOUNDS:.6g}")}
         table |= {"unit": unit} if unit else {}
         known = "  # held: this record alone does not tell it" if name in said.fixed else ""
         lines.append(f"{as_toml_key(name)} = {as_toml(table)}{known}")

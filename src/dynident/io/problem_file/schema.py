@@ -31,8 +31,8 @@ from dynident.problem.parameter import InitialState, Parameter, Prior
 from dynident.problem.steady_state import SteadyState
 
 Number = Annotated[Any, BeforeValidator(number)]
-Column = Annotated[Any, BeforeValidator(column_reference)]
-Equation = Annotated[Any, BeforeValidator(equation)]
+ColumnField = Annotated[Any, BeforeValidator(column_reference)]
+EquationField = Annotated[Any, BeforeValidator(equation)]
 
 
 ProcessNoise = Annotated[Any, BeforeValidator(disturbance)]
@@ -45,7 +45,7 @@ class _Table(BaseModel):
 class ModeTable(_Table):
     """How the states move in one mode, and where it is possible."""
 
-    rate: dict[str, Equation] = {}
+    rate: dict[str, EquationField] = {}
     invariant: str = ""
 
 
@@ -55,7 +55,7 @@ class TransitionTable(_Table):
     source: str
     target: str
     when: str
-    reset: dict[str, Equation] = {}
+    reset: dict[str, EquationField] = {}
 
 
 FMU_OPTIONS = ("interface", "integrator", "alignment", "tolerance", "values", "time_limit")
@@ -75,9 +75,9 @@ class LookUpTable(_Table):
 class TransferFunctionTable(_Table):
     """The arguments of `transfer_function`."""
 
-    num: list[Equation]
-    den: list[Equation]
-    delay: Equation | None = None
+    num: list[EquationField]
+    den: list[EquationField]
+    delay: EquationField | None = None
     sample_time: Number = None
     input: str = "u"
     output: str = "y"
@@ -101,11 +101,11 @@ class ModelTable(_Table):
     kind: str = "equations"
     inputs: list[str] = []
     constants: dict[str, Number] = {}
-    definitions: dict[str, Equation] = {}
-    states: Annotated[dict[str, Equation] | None, BeforeValidator(states_or_names)] = None
-    algebraic: dict[str, Equation] = {}
-    guesses: dict[str, Equation] = {}
-    next: dict[str, Equation] | None = None
+    definitions: dict[str, EquationField] = {}
+    states: Annotated[dict[str, EquationField] | None, BeforeValidator(states_or_names)] = None
+    algebraic: dict[str, EquationField] = {}
+    guesses: dict[str, EquationField] = {}
+    next: dict[str, EquationField] | None = None
     sample_time: Number = None
     tables: dict[str, LookUpTable] | None = None
     starts: dict[str, Number] | None = None
@@ -114,7 +114,7 @@ class ModelTable(_Table):
     simulator: SimulatorTable | None = None
     modes: dict[str, ModeTable] | None = None
     transitions: list[TransitionTable] = []
-    outputs: Annotated[dict[str, Equation] | None, BeforeValidator(output_equations)] = None
+    outputs: Annotated[dict[str, EquationField] | None, BeforeValidator(output_equations)] = None
     parameters: list[str] | None = None
     units: dict[str, str] = {}
     python: str | None = None
@@ -150,7 +150,7 @@ class OutputTable(_Table):
     """One measured signal; without `gaussian` and `bounded` its error is Gaussian, its standard deviation estimated; with both,
     both hold. `log_normal` stands alone."""
 
-    column: Column = None
+    column: ColumnField = None
     gaussian: Annotated[Any, BeforeValidator(lambda value: value if value is True else size_or_formula(value))] = True
     log_normal: Annotated[Any, BeforeValidator(size_or_formula)] = None
     bounded: Annotated[Any, BeforeValidator(error_size)] = None
@@ -180,7 +180,7 @@ class OutputTable(_Table):
 class InputTable(_Table):
     """One input; without `gaussian` it is known exactly, with it its sensor errs by so much (true: to be found)."""
 
-    column: Column = None
+    column: ColumnField = None
     gaussian: Annotated[Any, BeforeValidator(lambda value: value if value is True else error_size(value))] = None
 
     def request(self, signal: str) -> Any:
@@ -198,7 +198,7 @@ OF_EXPERIMENTS = {"file", "before", "split", "filters", "window", "constants", "
 class RecordTable(_Table):
     """How a record is read; the keys are the arguments of `read_table`."""
 
-    time: Column = None
+    time: ColumnField = None
     inputs: Annotated[dict[str, InputTable], BeforeValidator(signals)] = {}
     outputs: Annotated[dict[str, OutputTable], BeforeValidator(signals)] = {}
     hold: Annotated[Any, BeforeValidator(hold_kind)] = "zero"
@@ -224,7 +224,7 @@ class RecordTable(_Table):
 class SteadyTable(_Table):
     """Where the states begin on their way to rest, and constants that were different then."""
 
-    initial: dict[str, Equation] = {}
+    initial: dict[str, EquationField] = {}
     constants: dict[str, Number] = {}
 
 

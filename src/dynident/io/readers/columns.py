@@ -17,11 +17,12 @@ from dynident.units import is_time, split_header
 Column = str | int  # a header, or a position counted from 0
 NoiseKind = type[Gaussian] | type[Bounded]
 Input = Column | tuple[Column, Noise] | tuple[Column, NoiseKind, Column]
-Inputs = Sequence[str] | Mapping[str, Input]
+InputColumns = Sequence[str] | Mapping[str, Input]
 Output = Noise | Column | tuple[Column, Noise] | tuple[Column, NoiseKind, Column]
-Outputs = Sequence[str] | Mapping[str, Output]
+OutputColumns = Sequence[str] | Mapping[str, Output]
 
 TIME = "time"
+LONGEST_QUOTE = 40  # characters of a cell that are shown in an error
 
 
 def existing_file(path: str | Path) -> Path:
@@ -52,8 +53,8 @@ class ReadRequest:
     """What the caller asked a reader for; the arguments of `read_csv` that all readers share."""
 
     time: Column | None = None
-    inputs: Inputs = ()
-    outputs: Outputs = ()
+    inputs: InputColumns = ()
+    outputs: OutputColumns = ()
     hold: Mapping[str, str] | str = "zero"
     initial: Mapping[str, float] = field(default_factory=dict)
     start: float | None = None

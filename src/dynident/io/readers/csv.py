@@ -16,11 +16,12 @@ import pyarrow.csv
 
 from dynident.errors import ProblemError
 from dynident.io.readers.columns import (
+    LONGEST_QUOTE,
     Column,
     ColumnRef,
     Fault,
-    Inputs,
-    Outputs,
+    InputColumns,
+    OutputColumns,
     ReadRequest,
     existing_file,
     fault_sentences,
@@ -31,10 +32,8 @@ from dynident.io.readers.dialect import COMMENT, MISSING, WHITESPACE, Dialect, i
 from dynident.io.readers.table_columns import TableColumns, TableValues, read_one
 from dynident.problem.experiment import Experiment
 
-LONGEST_QUOTE = 40  # characters of a cell that are shown in an error
 
-
-def read_csv(path: str | Path, *, time: Column | None = None, inputs: Inputs = (), outputs: Outputs = (),
+def read_csv(path: str | Path, *, time: Column | None = None, inputs: InputColumns = (), outputs: OutputColumns = (),
              hold: Mapping[str, str] | str = "zero", initial: Mapping[str, float] | None = None,
              start: float | None = None, name: str | None = None, units: Mapping[str, str] | None = None,
              time_unit: str | None = None, sample_time: float | None = None, separator: str | None = None,
@@ -153,7 +152,7 @@ def _date_count(text: str, zoned: bool) -> int | None:
 
 BLOCK_BYTES = 1 << 22  # read at a time; memory beyond the wanted columns is a few of these
 
-GROWTH = 1.02  # beyond the rows expected from the size of the file; new memory is touched at once
+ROW_RESERVE = 1.02  # beyond the rows expected from the size of the file; new memory is touched at once
 
 _NULLS = sorted({form for text in MISSING for form in (text, text.upper())} | {"NaN"})
 
@@ -181,7 +180,7 @@ def read_fast(path: Path, dialect: Dialect, wanted: Sequence[int], date: DateCol
             table = pyarrow.csv.read_csv(pa.BufferReader(_owned_by_arrow(block)), read, parse, convert)
             done += len(block)
             if rows + table.num_rows > capacity:
-                ahead = 0 if is_last else GROWTH * _bytes_of_text(path, dialect) / done
+                ahead = 0 if is_last else ROW_RESERVE * _bytes_of_text(path, dialect) / done
                 capacity = max(int((rows + table.num_rows) * ahead), rows + table.num_rows)
                 for column in columns.values():
                     column.resize(capacity, refcheck=False)  # no copy for long arrays: the pages are moved

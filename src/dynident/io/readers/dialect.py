@@ -212,15 +212,15 @@ def _writing(content: list[tuple[int, str]], expected: set[str], separator: str 
     return max(scores, key=lambda writing: scores[writing])
 
 
-Lines = list[tuple[int, str]]
+NumberedLines = list[tuple[int, str]]
 
 
-def _layout(content: Lines, expected: set[str], plain: Dialect) -> tuple[list[str], list[str], Lines, int]:
+def _layout(content: NumberedLines, expected: set[str], plain: Dialect) -> tuple[list[str], list[str], NumberedLines, int]:
     """The header, a row of units, the lines of text before them, and the line at which the numbers begin."""
     sep, width = plain.separator, plain.width
     header: list[str] = []
     units: list[str] = []
-    skipped: Lines = []
+    skipped: NumberedLines = []
     rows = [(number, [field.strip() for field in header_fields(line, sep)]) for number, line in content]
     ends_empty = split_line(content[-1][1], sep)[-1].strip() == ""
 
@@ -246,7 +246,7 @@ def _layout(content: Lines, expected: set[str], plain: Dialect) -> tuple[list[st
     return header, units, skipped, 0
 
 
-def _told(source: str, lines: list[str], plain: Dialect, header: list[str], units: list[str], skipped: Lines,
+def _told(source: str, lines: list[str], plain: Dialect, header: list[str], units: list[str], skipped: NumberedLines,
           data_line: int, word: str = "line") -> Dialect:
     """The dialect with its notes, or the reason why the file cannot be read."""
     if not data_line:
@@ -272,7 +272,7 @@ def _told(source: str, lines: list[str], plain: Dialect, header: list[str], unit
                    notes=tuple(notes), doubt="" if header else _doubt(plain, skipped), first_line=lines[data_line - 1])
 
 
-def _doubt(plain: Dialect, skipped: Lines) -> str:
+def _doubt(plain: Dialect, skipped: NumberedLines) -> str:
     """Why a line that looks like a header was not taken for one."""
     if not skipped:
         return ""

@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 
 from dynident.errors import NotSupported, ProblemError, did_you_mean
-from dynident.io.readers.columns import TIME, ColumnRef, Fault, fault_sentences, value_faults
+from dynident.io.readers.columns import LONGEST_QUOTE, TIME, ColumnRef, Fault, fault_sentences, value_faults
 from dynident.io.readers.dates import has_zone, is_date
 from dynident.io.readers.dialect import HEAD_LINES, MISSING, layout_of
 from dynident.io.readers.table_columns import TableColumns, TableValues
 
 INSTALL = "reading a workbook needs python-calamine, which is not installed: pip install 'dynident[excel]'."
-LONGEST_QUOTE = 40  # characters of a cell that are shown in an error
 
 
 def excel_columns(path: Path, names: Collection[str], sheet: str | int | None = None) -> TableColumns:

@@ -35,7 +35,7 @@ BEYOND = 1.5  # of a joint's limit; a reading further out is not of this joint, 
 DEGREES = 3.0  # of a joint's limit; a reading further out is in degrees, if it fits as such
 SAME_SIGNAL, OTHER_SIGNAL = 0.9, 0.5  # correlation of a velocity with the derivative of a position
 SAME_RATE = 2.0  # times; a velocity that differs from the derivative by more is in another unit
-ALIKE = 0.3  # relative; noise in a derivative hides no unit
+DERIVATIVE_AGREEMENT = 0.3  # relative; noise in a derivative hides no unit
 
 
 def read_robot(path: str | Path, arm: RobotModel, *, gains: Sequence[float] | Mapping[str, float] | None = None,
@@ -226,10 +226,10 @@ def _rate_faults(run: Experiment, arm: RobotModel) -> list[str]:
 def _unit_fault(times: float) -> str:
     """What a velocity is that is so many times the derivative of its position."""
     degree = float(np.rad2deg(1.0))
-    if abs(times / degree - 1) < ALIKE:
+    if abs(times / degree - 1) < DERIVATIVE_AGREEMENT:
         return ("about 57 times the derivative of its position: these velocities look like degrees per second, the positions "
                 "like radians. Convert them in the file.")
-    if abs(times * degree - 1) < ALIKE:
+    if abs(times * degree - 1) < DERIVATIVE_AGREEMENT:
         return ("about 1/57 of the derivative of its position: these positions look like degrees, the velocities like radians "
                 "per second. Convert them in the file.")
     return (f"about {float(f'{times:.1g}'):g} times the derivative of its position: one of the two has "

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from dynident.errors import NotSupported, ProblemError
-from dynident.io.readers.columns import Column, Inputs, Outputs, ReadRequest, existing_file
+from dynident.io.readers.columns import Column, InputColumns, OutputColumns, ReadRequest, existing_file
 from dynident.io.readers.csv import read_csv, text_columns
 from dynident.io.readers.own_clocks import CLOCK
 from dynident.io.readers.table_columns import Split, TableColumns, read_one, read_runs
 from dynident.problem.experiment import Experiment
 
 
-def read_parquet(path: str | Path, *, time: Column | None = None, inputs: Inputs = (), outputs: Outputs = (),
+def read_parquet(path: str | Path, *, time: Column | None = None, inputs: InputColumns = (), outputs: OutputColumns = (),
                  hold: Mapping[str, str] | str = "zero", initial: Mapping[str, float] | None = None,
                  start: float | None = None, name: str | None = None, units: Mapping[str, str] | None = None,
                  time_unit: str | None = None, sample_time: float | None = None, mode: str = "") -> Experiment:
@@ -71,7 +71,7 @@ def read_parquet(path: str | Path, *, time: Column | None = None, inputs: Inputs
     return read_one(request, _opened(path, request, "parquet"))
 
 
-def read_mat(path: str | Path, *, time: Column | None = None, inputs: Inputs = (), outputs: Outputs = (),
+def read_mat(path: str | Path, *, time: Column | None = None, inputs: InputColumns = (), outputs: OutputColumns = (),
              hold: Mapping[str, str] | str = "zero", initial: Mapping[str, float] | None = None,
              start: float | None = None, name: str | None = None, units: Mapping[str, str] | None = None,
              time_unit: str | None = None, sample_time: float | None = None, mode: str = "") -> Experiment:

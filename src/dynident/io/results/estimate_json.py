@@ -37,7 +37,7 @@ from dynident.statistics.uncertainty import LEVEL, Uncertainty
 from dynident.statistics.verdict import Verdict
 from dynident.status import Status
 
-FORMAT = 4
+RESULT_FORMAT = 4
 CHECKSUM_LENGTH = 32  # hexadecimal digits of SHA-256
 IN_TABLES = ("trajectory", "residuals")  # of a validation: signals, too long for JSON
 
@@ -109,7 +109,7 @@ def to_text(estimate: Estimate, files: Mapping[str, str], written_problem_hash: 
     withheld = tuple(name for name, ends in intervals.items()
                      if estimate.verdict.withholds_intervals and np.all(np.isfinite(ends)))
     data = encode(SavedEstimate(
-        format=FORMAT, verdict=estimate.verdict, converged=estimate.converged,
+        format=RESULT_FORMAT, verdict=estimate.verdict, converged=estimate.converged,
         status=estimate.status, cost=estimate.cost, values=estimate.values,
         intervals=SavedIntervals(LEVEL, {name: ends for name, ends in intervals.items() if name not in withheld}, withheld),
         uncertainty=_encode_uncertainty(estimate.uncertainty),
@@ -200,12 +200,13 @@ def _check_format(path: Path, data: Mapping[str, Any]) -> None:
     writer = made_with.get("dynident", "?") if isinstance(made_with, dict) else "?"
     if "format" in data and (isinstance(stated, bool) or not isinstance(stated, int) or stated < 1):
         raise ProblemError(f"{path} is damaged: format: {stated!r} is not the number of a format. {WAY_OUT}")
-    if isinstance(stated, int) and stated > FORMAT:
+    if isinstance(stated, int) and stated > RESULT_FORMAT:
         raise NotSupported(f"{path} was written in format {stated} by dynident {writer}; this is dynident "
-                           f"{__version__}, which reads format {FORMAT}. Update dynident to read it.")
-    if isinstance(stated, int) and stated < FORMAT:
+                           f"{__version__}, which reads format {RESULT_FORMAT}. Update dynident to read it.")
+    if isinstance(stated, int) and stated < RESULT_FORMAT:
         raise NotSupported(f"{path} was written in format {stated} by dynident {writer}; this is dynident "
-                           f"{__version__}, which reads format {FORMAT}. Fit again: the problem lies in the same folder.")
+                           f"{__version__}, which reads format {RESULT_FORMAT}. "
+                           "Fit again: the problem lies in the same folder.")
 
 
 def read_validations(saved: SavedEstimate, signals: Sequence[tuple[Trajectory, dict[str, np.ndarray]]], source: str

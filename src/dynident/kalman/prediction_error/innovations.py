@@ -26,7 +26,7 @@ from dynident.integrators.scheme import Explicit, StepFunction
 from dynident.kalman.prediction_error.innovations_interpreted import run_interpreted
 from dynident.models.equations import EquationModel
 
-SOURCE_VERSION = 3  # part of the cache's key: raise it when `_functions` makes other functions of the same model
+INNOVATIONS_SOURCE_VERSION = 3  # part of the cache's key: raise it when `_functions` makes other functions of the same model
 
 
 @dataclass(frozen=True)
@@ -112,8 +112,8 @@ def _run_compiled(library: ctypes.CDLL, ne: int, columns: np.ndarray, p: np.ndar
 @remembered(maxsize=32)
 def _library(model: InnovationModel) -> ctypes.CDLL | None:
     kernel = kernel_text("kalman/prediction_error/innovations.c")
-    key = (f"innovations {SOURCE_VERSION} {hashlib.sha256(kernel.encode()).hexdigest()} casadi {version('casadi')} {model.key} "
-           f"{model.integrator_name} {model.states} {model.inputs} {model.both_ends}")
+    key = (f"innovations {INNOVATIONS_SOURCE_VERSION} {hashlib.sha256(kernel.encode()).hexdigest()} "
+           f"casadi {version('casadi')} {model.key} {model.integrator_name} {model.states} {model.inputs} {model.both_ends}")
 
     def source() -> str:
         step, forward = _functions(model)

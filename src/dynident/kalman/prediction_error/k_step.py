@@ -13,7 +13,7 @@ from dynident.kalman.prediction_error.innovations import InnovationModel
 from dynident.kalman.prediction_error.setup import PredictionRecord, build_prediction
 from dynident.problem.problem import Problem
 
-AHEAD = (1, 10, 100)  # samples
+HORIZONS = (1, 10, 100)  # samples
 
 
 def fit_ahead(problem: Problem, known: np.ndarray, integrator: str, substeps: int) -> dict[int, dict[str, float]]:
@@ -28,7 +28,7 @@ def fit_ahead(problem: Problem, known: np.ndarray, integrator: str, substeps: in
     grid = grid_of(problem.model, experiment, substeps, everywhere=True)
     propagator = propagator_for(problem.model, setup.model.integrator, (), derivatives=False)
     fits, x, done = {}, known, 0
-    for steps in (k for k in AHEAD if k < len(known)):
+    for steps in (k for k in HORIZONS if k < len(known)):
         try:
             for step in range(done, steps):  # the start at sample k is at k + step now; each sample is a segment of its own
                 part = _from(grid, grid.offset + step)

@@ -12,13 +12,13 @@ from dynident.kalman.prediction_error.innovations import InnovationModel
 from dynident.kalman.prediction_error.setup import PredictionRecord, PredictionSetup, build_prediction
 from dynident.problem.problem import Problem
 
-FINER = 8  # times the sub-steps of the fit: noise of a state is added at the end of each
+NOISE_SUBSTEPS = 8  # times the sub-steps of the fit: noise of a state is added at the end of each
 
 
 def simulate_disturbed(problem: Problem, unknowns: np.ndarray, process_noise: Mapping[str, float], integrator: str,
                        substeps: int, rng: np.random.Generator) -> list[np.ndarray]:
     """Outputs without errors of their sensors, per experiment (samples, outputs); inputs as the records hold them."""
-    setup = build_prediction(problem.with_output_noise_only(), dict(process_noise), integrator, FINER * substeps)
+    setup = build_prediction(problem.with_output_noise_only(), dict(process_noise), integrator, NOISE_SUBSTEPS * substeps)
     return [_run(setup, record, unknowns, process_noise, e, rng) for e, record in enumerate(setup.records)]
 
 

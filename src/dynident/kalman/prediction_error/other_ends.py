@@ -16,7 +16,7 @@ from dynident.kalman.prediction_error.setup import PredictionSetup
 from dynident.tolerances import RIVAL_END
 
 STRIDE = 2.0  # standard errors between two points
-MOST_POINTS = 10  # on each side
+MAX_END_POINTS = 10  # on each side
 RIDGE = 15.0  # 2 dL: beyond a ridge that is higher nothing is looked for
 BEHIND = 0.1  # by which L falls behind a ridge
 AT_A_POINT = 6  # steps of scoring
@@ -59,7 +59,7 @@ def _behind_the_ridge(setup: PredictionSetup, found: ScoringState, lower: np.nda
     """The first point of the walk at which the likelihood rises again; None where a bound or a cliff comes first."""
     theta, highest = found.theta, found.at.value
     others = np.arange(theta.size) != k
-    for _ in range(MOST_POINTS):
+    for _ in range(MAX_END_POINTS):
         theta = theta + along
         if not lower[k] < theta[k] < upper[k]:
             return None

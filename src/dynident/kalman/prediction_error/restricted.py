@@ -33,9 +33,9 @@ from dynident.kalman.prediction_error.setup import PredictionSetup
 from dynident.statistics.autocorrelation import FEWEST_VARIANCE_DOF
 from dynident.tolerances import RESTRICTED_NOISE, SMALLEST_EIGENVALUE
 
-MOST_PASSES = 20
-STEPS = 3  # of scoring in a pass: the tangent moves on before its minimum is exact
-DIFFERENCE = 0.02  # of a noise's logarithm, for the slope of log det A
+MAX_SCORING_PASSES = 20
+SCORING_STEPS = 3  # of scoring in a pass: the tangent moves on before its minimum is exact
+LOG_NOISE_STEP = 0.02  # of a noise's logarithm, for the slope of log det A
 LEAST_CURVATURE = 0.25  # of the likelihood's own: less is left to the noises nowhere, whatever differences say
 
 
@@ -63,9 +63,10 @@ class RestrictedLikelihood:
         state = ScoringState(theta, evaluate(self.setup, theta))
         history = state.history
         noises = np.arange(theta.size) >= self.setup.unknowns
-        for last in [False] * MOST_PASSES + [True]:
+        for last in [False] * MAX_SCORING_PASSES + [True]:
             tilted = replace(self.setup, tilt=self._slopes(state, moving) + self._flat_prior)
-            following = minimise(tilted, state.theta, self.lower, self.upper, moving, most=most if last else STEPS, tell=tell)
+            steps = most if last else SCORING_STEPS
+            following = minimise(tilted, state.theta, self.lower, self.upper, moving, most=steps, tell=tell)
             history = (*history, *following.history)
             moved = (following.theta - state.theta) * np.sqrt(np.diag(following.at.information))
             state = following
@@ -90,8 +91,8 @@ class RestrictedLikelihood:
         middle, free = half_log_det(state.at, self._free(state)), self._free(state)
         for j, (below, above) in enumerate(ends):
             spread = [np.diag(inverse_information(at.information[:n, :n])) for at in (below, above)]
-            slopes[:, j] = (spread[1] - spread[0]) / (2 * DIFFERENCE)
-            curvature[j] = (half_log_det(below, free) + half_log_det(above, free) - 2 * middle) / DIFFERENCE**2
+            slopes[:, j] = (spread[1] - spread[0]) / (2 * LOG_NOISE_STEP)
+            curvature[j] = (half_log_det(below, free) + half_log_det(above, free) - 2 * middle) / LOG_NOISE_STEP**2
         H = state.at.information[np.ix_(noises, noises)]
         H = H + np.diag(np.maximum(curvature, (LEAST_CURVATURE - 1) * np.diag(H)))
         doubt = np.einsum("ij,jk,ik->i", slopes, inverse_information(H), slopes)
@@ -113,11 +114,11 @@ class RestrictedLikelihood:
         slope, noises, free = np.zeros(state.theta.size), np.flatnonzero(moving), self._free(state)
         noises = noises[noises >= self.setup.unknowns]
         for k, (below, above) in zip(noises, self._beside(state, noises), strict=True):
-            slope[k] = (half_log_det(above, free) - half_log_det(below, free)) / (2 * DIFFERENCE)
+            slope[k] = (half_log_det(above, free) - half_log_det(below, free)) / (2 * LOG_NOISE_STEP)
         return slope
 
     def _beside(self, state: ScoringState, noises: np.ndarray) -> list[tuple[InnovationCriterion, InnovationCriterion]]:
-        steps = DIFFERENCE * np.eye(state.theta.size)[noises]
+        steps = LOG_NOISE_STEP * np.eye(state.theta.size)[noises]
         return [(evaluate(self.setup, state.theta - step), evaluate(self.setup, state.theta + step)) for step in steps]
 
 

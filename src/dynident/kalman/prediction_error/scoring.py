@@ -21,8 +21,8 @@ from dynident.solvers.solver_result import Iteration
 from dynident.tolerances import SCORING_DECREMENT, SCORING_STALLED, SMALLEST_EIGENVALUE
 
 INITIAL_DAMPING = Damping(FIRST_DAMPING)
-SLOW = 0.1  # of a decrement that one step leaves: more, near a minimum, and the Hessian takes the place of its expectation
-NEAR = 1.0  # squared standard errors from a minimum: near it
+SLOW_SCORING = 0.1  # of a decrement that one step leaves: above it, near a minimum, the Hessian replaces its expectation
+NEAR_MINIMUM = 1.0  # squared standard errors from a minimum: near it
 LEAST_SECANT = 1e-8  # cosine between a step and what the Hessian misses along it; less says nothing about the Hessian
 DIFFERENCE_STEP = 1e-2  # standard errors, for the Hessian from exact gradients
 LIKELIHOOD, TOTAL_LEAST_SQUARES = "likelihood", "total_least_squares"
@@ -160,7 +160,7 @@ def minimise(setup: PredictionSetup, theta: np.ndarray, lower: np.ndarray, upper
         tell(done)
         if state.decrement < SCORING_DECREMENT:
             return replace(state, converged=True)
-        state = _with_hessian(setup, state, free, kind, slow=SLOW * before < state.decrement < NEAR)
+        state = _with_hessian(setup, state, free, kind, slow=SLOW_SCORING * before < state.decrement < NEAR_MINIMUM)
         H = state.at.information[np.ix_(free, free)] if state.kept is None else _positive(state.kept.matrix, state.at, free)
         state = _step(setup, state, lower, upper, free, H, kind)
         if state.stalled:

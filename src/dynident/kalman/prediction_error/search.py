@@ -23,11 +23,11 @@ from dynident.statistics.residual_statistics import practically_white
 from dynident.statistics.residual_tests import whiteness
 from dynident.tolerances import NOISE_VANISHED
 
-LEVELS = (1e-3, 1e-2, 0.1, 1.0, 10.0)  # of what would explain a signal's whole spread: where the search for a noise begins
+FIRST_NOISE_LEVELS = (1e-3, 1e-2, 0.1, 1.0, 10.0)  # of what would explain a signal's whole spread: first noises
 OUTPUT_LEVELS = (1.0, 0.3, 0.05)  # of the residuals of output error, which hold all noises together
 HIGHEST = 1e3  # times the largest level: beyond it there is no search
 FINEST_OUTPUT = 1e-3  # of the residuals of output error: no sensor's noise is estimated smaller
-ROUNDS = 4  # of scoring; between them, noises that the record does not show are put to their floor
+SCORING_ROUNDS = 4  # of scoring; between them, noises that the record does not show are put to their floor
 NO_WORSE = 0.05  # by which L may grow when a noise is put there
 LEAST_INFORMATION = 8.0  # on the logarithm of a noise: less, and it is known to a factor of 1.4 at best
 NOISE_HIDDEN = 0.1  # information on the logarithm of a noise: less, and the record does not show it at all
@@ -48,8 +48,8 @@ class Search:
     def of(cls, setup: PredictionSetup, first: Estimate) -> Search:
         typical = np.array([_typical(setup, first, *term) for term in setup.open_terms])
         outputs = np.array([place == "output" for place, _ in setup.open_terms], bool)
-        floor = typical * np.where(outputs, FINEST_OUTPUT, NOISE_VANISHED * LEVELS[0])
-        ceiling = typical * np.where(outputs, 10.0, HIGHEST * LEVELS[-1])
+        floor = typical * np.where(outputs, FINEST_OUTPUT, NOISE_VANISHED * FIRST_NOISE_LEVELS[0])
+        ceiling = typical * np.where(outputs, 10.0, HIGHEST * FIRST_NOISE_LEVELS[-1])
         unknowns = setup.problem.unknowns
         lower, upper = (setup.coordinates(np.array([getattr(u, side) for u in unknowns])) for side in ("lower", "upper"))
         lower = np.where([u.log and not u.lower > 0 for u in unknowns], -np.inf, lower)
@@ -83,9 +83,9 @@ class Search:
         return self._scored(self._at_best_levels(values), method, tell)
 
     def _scored(self, begin: np.ndarray, method: PredictionError, tell: Callable[..., object]) -> ScoringState:
-        moving, most = np.ones(begin.size, bool), -(-method.max_iterations // ROUNDS)
+        moving, most = np.ones(begin.size, bool), -(-method.max_iterations // SCORING_ROUNDS)
         found = minimise(self.setup, begin, self.lower, self.upper, moving, most=most, tell=tell)
-        for _ in range(ROUNDS - 1):
+        for _ in range(SCORING_ROUNDS - 1):
             if found.converged or found.stalled:
                 break
             theta, moving = self._without_invisible(found, moving)
@@ -103,7 +103,8 @@ class Search:
         gone = hidden & (np.arange(found.theta.size) >= n)
         begin = found
         if np.any(gone):
-            levels = np.concatenate([np.zeros((len(LEVELS), n)), np.log(np.outer(LEVELS, self.typical))], axis=1)
+            first = np.log(np.outer(FIRST_NOISE_LEVELS, self.typical))
+            levels = np.concatenate([np.zeros((len(FIRST_NOISE_LEVELS), n)), first], axis=1)
             begin = min((rule.profiled(np.clip(np.where(gone, level, found.theta), self.lower, self.upper), NOISE_STEPS)
                          for level in levels), key=rule.value)
         end = rule.minimum_from(begin.theta, np.ones(found.theta.size, bool), method.max_iterations, tell)
@@ -127,7 +128,7 @@ class Search:
 
     def _grid(self, values: np.ndarray) -> list[np.ndarray]:
         outputs = np.array([place == "output" for place, _ in self.setup.open_terms], bool)
-        inner = LEVELS if not np.all(outputs) else (1.0,)
+        inner = FIRST_NOISE_LEVELS if not np.all(outputs) else (1.0,)
         points = []
         for level, share in product(inner, OUTPUT_LEVELS if np.any(outputs) else (1.0,)):
             sizes = self.typical * np.where(outputs, share, level)

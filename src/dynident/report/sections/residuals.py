@@ -19,10 +19,10 @@ from dynident.report.result_table import counted
 from dynident.report.signal_chart import expected_std, misfit
 from dynident.statistics.residual_tests import CONFIDENCE, OUTLIER, autocorrelation, cross_correlation
 
-HEIGHT = 170  # pixels
+RESIDUAL_CHART_HEIGHT = 170  # pixels
 BAR = 0.6  # of the distance of two lags
-LAGS = 40  # at most; never more than a quarter of the record
-FEWEST = 8  # measured values, below which a correlation with an input says nothing
+MOST_LAGS_DRAWN = 40  # at most; never more than a quarter of the record
+FEWEST_VALUES = 8  # measured values, below which a correlation with an input says nothing
 MOST_SIGNALS = 12  # whose residuals are shown; those of more are alike, and would make the page too large
 MOST_INPUTS = 3  # whose cross-correlation is drawn
 
@@ -84,7 +84,7 @@ def _group(estimate: Estimate, experiment: Experiment, output: str, residual: np
             f"{quantity(float(np.std(known)), unit)}, {counted(outliers, 'outlier')} beyond {OUTLIER:.0f} standard deviations.")
     charts = [_histogram(residual, std, title)] if std > 0 else []  # a perfect fit leaves nothing to distribute
     charts.append(_memory(residual, title))
-    if known.size >= FEWEST and std > 0:
+    if known.size >= FEWEST_VALUES and std > 0:
         charts += [_with_input(residual, name, np.asarray(signal, float), title)
                    for name, signal in list(experiment.inputs.items())[:MOST_INPUTS]]
     return {"title": title, "said": said, "charts": [drawn(chart) for chart in charts]}
@@ -96,21 +96,22 @@ def _histogram(residual: np.ndarray, std: float, title: str) -> Chart:
     edges = np.append(centres - half, centres[-1] + half)
     smooth = np.linspace(edges[0], edges[-1], 121)
     normal = Curve(smooth, np.exp(-(smooth**2) / 2) / math.sqrt(2 * math.pi), "normal", "fitted")
-    across = "residual / std" + (f" ({beyond} beyond {FARTHEST:.0f} in the outermost bins)" if beyond else "")
-    return Chart([Panel("density", [bars(edges, density, "residuals", "residual"), normal], HEIGHT)], across,
+    across = "residual / std" + (f" ({beyond} beyond {HISTOGRAM_RANGE:.0f} in the outermost bins)" if beyond else "")
+    return Chart([Panel("density", [bars(edges, density, "residuals", "residual"), normal], RESIDUAL_CHART_HEIGHT)], across,
                  f"Histogram of the residuals of {title}")
 
 
 def _memory(residual: np.ndarray, title: str) -> Chart:
-    correlation, limit = autocorrelation(residual, min(LAGS, residual.size // 4))
+    correlation, limit = autocorrelation(residual, min(MOST_LAGS_DRAWN, residual.size // 4))
     lags = _lag_bars(np.arange(1, correlation.size), correlation[1:])
-    return Chart([Panel("correlation with later residuals", [lags], HEIGHT, band=limit)], "lag in samples",
+    return Chart([Panel("correlation with later residuals", [lags], RESIDUAL_CHART_HEIGHT, band=limit)], "lag in samples",
                  f"Autocorrelation of the residuals of {title}", span=(0.0, float(max(correlation.size, 2))))
 
 
 def _with_input(residual: np.ndarray, name: str, signal: np.ndarray, title: str) -> Chart:
     correlation, limit = cross_correlation(residual, signal)
-    return Chart([Panel(f"correlation with input {name}", [_lag_bars(np.arange(correlation.size), correlation)], HEIGHT,
+    bars = [_lag_bars(np.arange(correlation.size), correlation)]
+    return Chart([Panel(f"correlation with input {name}", bars, RESIDUAL_CHART_HEIGHT,
                         band=limit)], "lag in samples", f"Cross-correlation of the residuals of {title} with the input {name}",
                  span=(-1.0, float(max(correlation.size, 2))))
 
@@ -122,7 +123,7 @@ def _lag_bars(lags: np.ndarray, heights: np.ndarray) -> Curve:
 RESIDUALS = Section("residuals", "Residuals", residuals_section)
 
 
-FARTHEST = 6.0  # standard deviations covered by the histogram; what lies beyond is put into the outermost bins
+HISTOGRAM_RANGE = 6.0  # standard deviations covered by the histogram; what lies beyond is put into the outermost bins
 
 
 def histogram(residual: np.ndarray, std: float) -> tuple[np.ndarray, np.ndarray, int]:
@@ -130,7 +131,7 @@ def histogram(residual: np.ndarray, std: float) -> tuple[np.ndarray, np.ndarray,
     scaled = np.asarray(residual, float) / std
     scaled = scaled[np.isfinite(scaled)]
     bins = int(np.clip(np.sqrt(scaled.size), 9, 61)) | 1  # odd: one bin is centred on zero
-    reach = min(max(4.0, float(np.max(np.abs(scaled), initial=0.0))), FARTHEST)
+    reach = min(max(4.0, float(np.max(np.abs(scaled), initial=0.0))), HISTOGRAM_RANGE)
     edges = np.linspace(-reach, reach, bins + 1)
     beyond = int(np.sum(np.abs(scaled) > reach))
     counts, _ = np.histogram(np.clip(scaled, -reach, reach), edges)

@@ -25,7 +25,7 @@ UNMEASURED_TEMPLATE = """
 {% endfor %}
 """
 HISTORY_HEIGHT, NIS_HEIGHT = 150, 110  # pixels
-WINDOWS = 200  # over which the innovations are averaged for the picture
+INNOVATION_WINDOWS = 200  # over which the innovations are averaged for the picture
 FILTERING_TEMPLATE = """
 <p class="prose"><strong>{{ verdict }}</strong></p>
 <ul class="prose">{% for test in tests %}<li>{{ "✓" if test.passed else "✗" }} {{ test.sentence }}</li>{% endfor %}</ul>
@@ -148,7 +148,7 @@ def filter_chart(record: FilterRecord, filtered: FilterResult, units: dict[str, 
 
 def _averaged(record: FilterRecord) -> tuple[np.ndarray, np.ndarray]:
     """Mean squared innovation per stretch of the record; stretches without a measurement are left out."""
-    cuts = np.unique(np.linspace(0, len(record.time), min(WINDOWS, len(record.time)) + 1).astype(int))
+    cuts = np.unique(np.linspace(0, len(record.time), min(INNOVATION_WINDOWS, len(record.time)) + 1).astype(int))
     middle, size = [], []
     for begin, end in itertools.pairwise(cuts):
         part = record.whitened[begin:end]

@@ -26,7 +26,7 @@ from dynident.set_membership.intervals.arithmetic import TINY, Interval, add, mi
 
 ROUNDING = 2.0**-50  # times the sum of absolute terms: more than any sum of up to eight products can lose
 PATIENT_TRIES = 40  # of Picard's iteration: thin boxes, as points that are to be proved, grow slowly
-MAX_SUBSTEPS = 256  # parts of a step between two samples
+MAX_FLOW_SUBSTEPS = 256  # parts of a step between two samples
 MAX_GENERATORS = 256  # columns of a rest: more are put into a frame, at the price of some wrapping
 
 
@@ -298,7 +298,8 @@ def choose_substeps(flow: ModeFlow, lo: np.ndarray, hi: np.ndarray, steps: Seque
     point, counts, last = centre[:n], [], 1
     for step in steps:
         count = max(last // 2, 1)  # the next gap may be shorter
-        while count < MAX_SUBSTEPS and not _has_enclosure(flow, point, lo[n:, None], hi[n:, None], step.subdivide(count)[0]):
+        while count < MAX_FLOW_SUBSTEPS and not _has_enclosure(flow, point, lo[n:, None], hi[n:, None],
+                                                               step.subdivide(count)[0]):
             count *= 2
         counts.append(count)
         last = count

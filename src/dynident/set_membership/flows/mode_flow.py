@@ -24,7 +24,7 @@ from dynident.set_membership.intervals.arithmetic import TINY, Interval, add, hu
 FORMS = ("monotone", "natural")
 PICARD_TRIES = 12
 STRICT_TRIES = 40  # from a point at which a rate ends, a box grows by roots: slowly
-GROWTH = 0.1  # of its width by which a failed bounding box grows before the next try
+BOX_INFLATION = 0.1  # of its width by which a failed bounding box grows before the next try
 SMALLEST_GROWTH = 1e-12  # relative to the state: lets a thin box grow at all
 NO_SPREAD = 1e-12  # of a state that all boxes agree on
 
@@ -251,6 +251,6 @@ def find_invariant_box(image: Callable[[Interval], Interval], start: Interval, s
             return tried
         wider = hull(box, tried)
         with np.errstate(invalid="ignore", over="ignore"):
-            grow = GROWTH * (wider[1] - wider[0]) + SMALLEST_GROWTH * (np.abs(wider[0]) + np.abs(wider[1])) + TINY
+            grow = BOX_INFLATION * (wider[1] - wider[0]) + SMALLEST_GROWTH * (np.abs(wider[0]) + np.abs(wider[1])) + TINY
             box = np.where(inside, box[0], wider[0] - grow), np.where(inside, box[1], wider[1] + grow)
     return np.where(inside, tried[0], -np.inf), np.where(inside, tried[1], np.inf)

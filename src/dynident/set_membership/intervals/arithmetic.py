@@ -13,14 +13,14 @@ Interval = tuple[Any, Any]  # (lo, hi): arrays, or numbers, of one shape
 
 PHI = float.fromhex("0x1.0000000000002p-53")
 ETA = 5e-324  # the smallest positive number of double precision
-LARGEST = np.finfo(float).max
+LARGEST_FLOAT = np.finfo(float).max
 TINY = 1e-300  # absolute: more than any underflow can lose
 UNIT = 2.0**-52  # relative error of a rounded operation, doubled
 
 
 def round_down(c: Any) -> Any:
     """A number below every real that rounds to c."""
-    c = np.where(c > LARGEST, LARGEST, c)
+    c = np.where(c > LARGEST_FLOAT, LARGEST_FLOAT, c)
     return c - (PHI * np.abs(c) + ETA)
 
 
@@ -71,5 +71,5 @@ def intersect(a: Interval, b: Interval) -> Interval:
 
 def midpoint(a: Interval) -> np.ndarray:
     """A number inside; finite wherever one of the ends is."""
-    lo, hi = np.clip(a[0], -LARGEST / 4, LARGEST / 4), np.clip(a[1], -LARGEST / 4, LARGEST / 4)
-    return np.clip(0.5 * lo + 0.5 * hi, np.maximum(a[0], -LARGEST), np.minimum(a[1], LARGEST))
+    lo, hi = np.clip(a[0], -LARGEST_FLOAT / 4, LARGEST_FLOAT / 4), np.clip(a[1], -LARGEST_FLOAT / 4, LARGEST_FLOAT / 4)
+    return np.clip(0.5 * lo + 0.5 * hi, np.maximum(a[0], -LARGEST_FLOAT), np.minimum(a[1], LARGEST_FLOAT))
