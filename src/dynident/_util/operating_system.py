@@ -24,7 +24,7 @@ from typing import IO, Any, Literal
 
 System = Literal["linux", "macos", "windows"]
 OTHERS_WRITE = 0o022  # of a file's mode: its group or everybody may write
-MOST_LINKS = 40  # on the way to a file, as many as Linux follows
+MOST_SYMBOLIC_LINKS = 40  # on the way to a file, as many as Linux follows
 IMPORT_PATIENCE, INTERRUPT_AGAIN = 0.5, 0.01  # s: how long Ctrl-C waits for an import, and how often it asks
 QUERY_PROCESS, STILL_ACTIVE = 0x1000, 259  # of Windows: the right to ask about a process, and its exit code until it ends
 FATAL_STATUS = 0xC0000000  # of Windows: exit codes from here on are exceptions that nobody caught
@@ -104,7 +104,7 @@ def replaceable_by_others(path: Path) -> str:
             at = at.parent if entry.name == ".." else entry
             continue
         links, target = links + 1, Path(os.readlink(entry))
-        if links > MOST_LINKS or entry.lstat().st_uid not in trusted:
+        if links > MOST_SYMBOLIC_LINKS or entry.lstat().st_uid not in trusted:
             return f"{entry} is a link of another user or leads round in a circle"
         waiting += reversed(target.parts[1:] if target.is_absolute() else target.parts)
         at = Path(target.anchor) if target.is_absolute() else at

@@ -17,7 +17,7 @@ from dynident.tolerances import SINGULAR_INERTIA
 if TYPE_CHECKING:
     from dynident.robots.model import RobotModel
 
-TRIED = 5  # positions of one's own, beside those that are given
+POSITIONS_TRIED = 5  # positions of one's own, beside those that are given
 
 
 def unresisted_joint(arm: RobotModel, values: Mapping[str, float], positions: np.ndarray) -> str:
@@ -26,7 +26,7 @@ def unresisted_joint(arm: RobotModel, values: Mapping[str, float], positions: np
     `positions` (n, dof) are those of a record or of a start; a few more are tried, for what is singular everywhere.
     """
     q = ca.SX.sym("q", arm.dof)
-    own = np.random.default_rng(0).uniform(-1.5, 1.5, (TRIED, arm.dof))
+    own = np.random.default_rng(0).uniform(-1.5, 1.5, (POSITIONS_TRIED, arm.dof))
     tried = np.vstack([own, positions[np.all(np.isfinite(positions), axis=1)]])
     function = ca.Function("mass_matrix", [q], [ca.densify(arm.mass_matrix(q, values))])
     matrices = np.array(function.map(len(tried))(tried.T)).reshape(arm.dof, len(tried), arm.dof).transpose(1, 0, 2)

@@ -26,7 +26,7 @@ from dynident.models.equations import EquationModel
 FEWEST_SEGMENTS = 16  # to begin with
 TIGHTEST = 1e-12  # tolerance; below it rounding speaks louder
 METHODS: dict[str, Callable[..., BvpSolver]] = {"newton": DampedNewton, "davidenko": Davidenko}
-TRIED = 64  # other states at a time at which the rate is not finite for those of the guess
+STATES_TRIED = 64  # other states at a time at which the rate is not finite for those of the guess
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,12 +105,13 @@ def _check_start(statement: Statement, steps: ShootingMesh | CollocationMesh, ti
 def _rate_fault(statement: Statement, j: int, t: float, values: np.ndarray, p: np.ndarray) -> str:
     """Whether the guess is to blame, or the time."""
     size = np.where(values == 0, 1.0, np.abs(values))
-    others = values + size * np.random.default_rng(0).standard_normal((TRIED, values.size))
+    others = values + size * np.random.default_rng(0).standard_normal((STATES_TRIED, values.size))
     name = statement.states[j]
-    if np.any(np.isfinite(statement.rates(np.full(TRIED, t), others, p)[:, j])):
+    if np.any(np.isfinite(statement.rates(np.full(STATES_TRIED, t), others, p)[:, j])):
         return (f"The rate of '{name}' is not finite at the guess: t = {t:g}, {_said(statement.states, values)}"
                 f"{_said(statement.parameters, p, ', ')}. Begin with another guess.")
-    return (f"The rate of '{name}' is not finite at t = {t:g}, neither for the guess nor for {TRIED} other states, so that "
+    return (f"The rate of '{name}' is not finite at t = {t:g}, neither for the guess nor for {STATES_TRIED} other states, "
+            "so that "
             "another guess does not help. If that time alone is to blame, let the mesh begin or end a little beside it, or use "
             'integrator="gauss_legendre", which never asks for the rate at a node.')
 
