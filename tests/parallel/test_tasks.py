@@ -102,6 +102,41 @@ def test_executor_that_does_not_survive_a_killed_worker_says_so():
         list(map_ordered(workloads.always_dies, None, [(0, 0)], fragile))
 
 
+def test_workers_that_are_about_to_begin_when_a_pool_ends_say_nothing(tmp_path):
+    """They load for a while, and what they are to read is gone by then: a traceback each, on the user's terminal."""
+    script = tmp_path / "ends.py"
+    script.write_text("""import multiprocessing, os, signal, sys, time
+import dynident as di
+def stays(mark):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # its end takes three seconds
+    open(mark, "w").write(str(os.getpid()))
+    time.sleep(60)
+if __name__ == "__main__":
+    pool = di.process_pool(2)
+    future = pool.submit(stays, sys.argv[1])
+    while not (os.path.exists(sys.argv[1]) and len(multiprocessing.active_children()) == 2):
+        time.sleep(0.01)
+    time.sleep(0.5)  # the other one has begun as well
+    children = multiprocessing.active_children
+    one, = (child for child in children() if str(child.pid) != open(sys.argv[1]).read())
+    one.kill()
+    while len(children()) < 2 or one.pid in [child.pid for child in children()]:
+        time.sleep(0.01)
+    pool.abort()
+""")
+    environment = {**os.environ, "PYTHONPATH": str(Path(di.__file__).parents[1])}
+    run = subprocess.run([sys.executable, str(script), str(tmp_path / "mark")], capture_output=True, text=True, env=environment,
+                         check=False)
+    assert (run.returncode, run.stderr) == (0, "")
+
+
+def test_a_pool_that_was_ended_is_left_without_waiting():
+    with di.process_pool(1) as own:
+        lost = own.submit(time.sleep, 600)
+        own.abort()
+    assert not lost.done() or lost.exception() is not None
+
+
 def test_number_of_workers_is_checked():
     with pytest.raises(di.ProblemError, match="workers = 0"):
         di.process_pool(0)

@@ -12,9 +12,11 @@ import sys
 import threading
 from collections.abc import Iterator
 from multiprocessing.context import SpawnContext, SpawnProcess
+from typing import Any
+from weakref import WeakSet
 
 SAFE_PATH = "PYTHONSAFEPATH"  # what Python reads in place of its option -P
-_changing = threading.Lock()  # the environment belongs to all threads
+_changing = threading.Lock()  # the environment belongs to all threads, and so do lists of processes
 
 
 def python_module(name: str) -> list[str]:
@@ -50,11 +52,24 @@ class OwnProcess(SpawnProcess):
 
 
 class OwnContext(SpawnContext):
-    """What pools ask for processes, those that take the place of a dead one included."""
+    """What pools ask for processes, those that take the place of a dead one included; it knows all that are there.
 
-    Process = OwnProcess  # type: ignore[assignment]
+    As `multiprocessing.get_context("spawn")`, with processes that load nothing from the current folder.
+    """
 
+    def __init__(self) -> None:
+        self._made: WeakSet[OwnProcess] = WeakSet()
 
-def own_context() -> OwnContext:
-    """As `multiprocessing.get_context("spawn")`, with processes that load nothing from the current folder."""
-    return OwnContext()
+    def Process(self, *arguments: Any, **options: Any) -> OwnProcess:  # type: ignore[override]
+        made = OwnProcess(*arguments, **options)
+        with _changing:
+            self._made.add(made)
+        return made
+
+    def terminate_all(self) -> None:
+        """Tell its processes to end. One that is about to begin would complain of locks and pipes that are gone by then."""
+        with _changing:
+            made = list(self._made)
+        for process in made:
+            if process.pid is not None:
+                process.terminate()

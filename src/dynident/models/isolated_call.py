@@ -10,7 +10,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
-from dynident._util.new_process import own_context
+from dynident._util.new_process import OwnContext
 from dynident._util.operating_system import blocked_interrupts, ignore_interrupts
 from dynident.errors import ProblemError, SimulatorLost
 
@@ -62,7 +62,7 @@ class _Worker:
     """One process and the way to it."""
 
     def __init__(self, content: bytes):
-        context = own_context()
+        context = OwnContext()
         self.connection, theirs = context.Pipe()
         self.process = context.Process(target=_serve, args=(theirs, content), daemon=True)
         with blocked_interrupts():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import multiprocessing
 import os
 import shutil
@@ -13,7 +14,7 @@ from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dynident._util.new_process import own_context
+from dynident._util.new_process import OwnContext
 from dynident._util.operating_system import available_cores, blocked_interrupts, end_when_told, ignore_interrupts
 from dynident.errors import DynidentError, ProblemError
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pebble import ProcessPool  # elsewhere where it is used, because most fits start no process
 
 MAX_BROKEN_POOLS = 3  # in a row, without a single task done: then it is no accident
+LOOK_AGAIN = 0.2  # s: whether the pool broke while its last tasks were waited for
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # one each: the workers fill the cores
 TRIED_BEFORE = "KilledWorker"  # Dask's name for a task whose workers died again and again: it has tried elsewhere itself
 
@@ -64,6 +66,8 @@ class PoolExecutor(Executor):
     def __init__(self, workers: int):
         self.workers = workers
         self._pool: ProcessPool | None = None
+        self._context = OwnContext()
+        self._pending: set[Future] = set()
         self._temporary: Path | None = None  # where the workers' temporary files are: one that is killed leaves them behind
         self._broken_pools = 0
         self._closed = False
@@ -78,21 +82,20 @@ class PoolExecutor(Executor):
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Finish what was submitted, or with `wait=False` or `cancel_futures=True` end it at once."""
         self._closed = True
-        if not wait or cancel_futures:
+        try:
+            while wait and not cancel_futures and self._pending and self._pool is not None and self._pool.active:
+                concurrent.futures.wait(list(self._pending), timeout=LOOK_AGAIN)
+        finally:
             self.abort()
-            return
-        pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.close()
-            pool.join()
-        self._clear()
 
     def abort(self) -> None:
         """End all tasks and their processes at once; what is submitted afterwards gets new ones."""
         pool, self._pool = self._pool, None
+        self._pending.clear()
         try:
             if pool is not None:
-                pool.stop()
+                pool.stop()  # nothing new
+                self._context.terminate_all()  # before their locks and pipes go, which `join` would take away first
                 pool.join()
         finally:
             self._clear()
@@ -110,7 +113,8 @@ class PoolExecutor(Executor):
         if self._closed:
             raise RuntimeError("this executor was shut down; make another with di.process_pool().")
         future = self._active_pool().schedule(fn, args=args, kwargs=kwargs, timeout=limit)
-        future.add_done_callback(self._count_success)
+        self._pending.add(future)
+        future.add_done_callback(self._note_end)
         return future
 
     def _active_pool(self) -> ProcessPool:
@@ -126,14 +130,15 @@ class PoolExecutor(Executor):
             from pebble import ProcessPool
 
             self._temporary = Path(tempfile.mkdtemp(prefix="dynident-workers-"))
-            made = ProcessPool(self.workers, context=own_context(), initializer=_initialize_worker,
+            made = ProcessPool(self.workers, context=self._context, initializer=_initialize_worker,
                                initargs=(str(self._temporary),))
             with blocked_interrupts():  # its threads start the processes, which are silent from their first moment on
                 assert made.active  # asked so, it starts
             self._pool = made
         return self._pool
 
-    def _count_success(self, future: Future) -> None:
+    def _note_end(self, future: Future) -> None:
+        self._pending.discard(future)
         if not future.cancelled() and future.exception() is None:
             self._broken_pools = 0
 
