@@ -44,10 +44,10 @@ Made by `python tools/fmu_table.py` on Linux (x86-64). The FMUs are not part of 
 Modelica Association, built from their source, and some of the FMI cross-check. Per tool and interface: how many were tried,
 how many FMPy simulates, how many dynident simulates, of how many both simulate the outputs are the same (rms within 1 % of
 the range, by the same inputs at the same samples; or so up to one sample later, where FMPy gives outputs with the input
-before), from how many simulated records a parameter came back (converged, within four standard errors), how many have no parameter that acts
-on an output, and of how many FMUs with both interfaces the two answers agree within 0.1 standard errors. "source" are FMUs
-that bring source code only, which FMPy does not run; "unknown" are those that name no tool, or are refused before that is
-read. A trial that takes more than {limit} s of the processor, all its simulations and its fit together, is given up.
+before), from how many simulated records a parameter came back (converged, within four standard errors), how many have no
+parameter that acts on an output, and of how many FMUs with both interfaces the two answers agree within 0.1 standard errors.
+"source" are FMUs that bring source code only, which FMPy does not run; "unknown" are those that name no tool, or are refused
+before that is read. A trial that takes more than {limit} s of the processor, all its simulations and its fit together, is given up.
 
 | tool | FMI | interface | tried | FMPy | dynident | same | fitted | nothing to fit | CS = ME | what was not |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
