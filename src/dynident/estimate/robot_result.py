@@ -96,3 +96,4 @@ class RobotResult:
     instrumental: Mapping[str, float] | None = None  # base parameters by instrumental variables
     instrumental_std: Mapping[str, float] | None = None
     didim: DidimCheck | None = None
+    of_file: Mapping[str, float] | None = None  # the file's inertias with friction and motors fitted, as rms_nominal has them

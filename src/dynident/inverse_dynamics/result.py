@@ -42,10 +42,10 @@ def torque_estimate(method: Any, problem: Problem, fit: TorqueFit, records: Sequ
     base = _base(fit, torque_covariance(torque_problem(arm, records, fit), fit))
     check = check_motion_noise(fit, records) if method.instruments else None
     trajectories, residuals = _signals(arm, torques, settled)
+    file = _of_file(fit, records, along, method.weighting)
     result = RobotResult(
-        arm.definition(), base, (*arm.without_effect, *fit.idle), parameters,
-        _errors(arm, records, along, settled, method.weighting), price, records[0].cutoff, records[0].parallel,
-        tuple(map(str, trials)))
+        arm.definition(), base, (*arm.without_effect, *fit.idle), parameters, _errors(arm, records, settled, file), price,
+        records[0].cutoff, records[0].parallel, tuple(map(str, trials)), of_file=_all(file))
     if check is not None:
         result = replace(result, hausman=check.hausman, instrumental=check.instrumental,
                          instrumental_std=check.instrumental_std, didim=check.didim)
@@ -146,11 +146,15 @@ def _consistent(fit: TorqueFit, records: Sequence[TorqueRecord], along: Sequence
     return dict(found.values), price, []
 
 
-def _errors(arm: RobotModel, records: Sequence[TorqueRecord], along: Sequence[ArmAlongMotion], fit: TorqueFit, weighting: str
-            ) -> tuple[JointErrors, ...]:
+def _of_file(fit: TorqueFit, records: Sequence[TorqueRecord], along: Sequence[ArmAlongMotion], weighting: str) -> TorqueFit:
+    """The file's inertias, with friction and motors fitted where the arm has any: what a better description must beat."""
+    if fit.arm.drive_names:
+        return fit_torques(fit.arm, records, along, weighting, fit.arm.drive_names)
+    return fit.at(nominal_vector(fit.arm), records, along)
+
+
+def _errors(arm: RobotModel, records: Sequence[TorqueRecord], fit: TorqueFit, nominal: TorqueFit) -> tuple[JointErrors, ...]:
     """RMS of each joint, beside that of the file's inertias with friction of our own."""
-    nominal = fit_torques(arm, records, along, weighting, arm.drive_names) if arm.drive_names else fit.at(
-        nominal_vector(arm), records, along)
     found = []
     for record, own, other in zip(records, fit.rows, nominal.rows, strict=True):
         speed = np.abs(record.motion.dq[record.rows])
@@ -210,9 +214,18 @@ def torque_validation(estimate: Estimate, experiment: Experiment) -> Validation:
     predicted, measured = record.filtered(torque), record.filtered(record.torque)
     compared = Experiment(when, outputs={n: measured[:, k] for k, n in enumerate(arm.inputs)}, name=record.name)
     trajectory = Trajectory(record.name, when, {}, {n: predicted[:, k] for k, n in enumerate(arm.inputs)})
-    speed = np.abs(record.motion.dq[record.rows])
-    moving = ", ".join(f"{rms((measured - predicted)[speed[:, k] > MOVING, k]):.3g}" for k in range(arm.dof))
-    note = f"RMS while the joint moves (faster than {MOVING:g}): {moving} ({arm.inputs[0]} to {arm.inputs[-1]})."
+    speed, joints = np.abs(record.motion.dq[record.rows]), range(arm.dof)
+    own = [rms((measured - predicted)[speed[:, k] > MOVING, k]) for k in joints]
+    note = (f"RMS while the joint moves (faster than {MOVING:g}; at rest friction is any torque up to Coulomb's): "
+            f"{_listed(own)} ({arm.inputs[0]} to {arm.inputs[-1]})")
+    if estimate.robot.of_file is not None:
+        file = record.filtered(ArmAlongMotion.of(arm, record.motion).torque_and_jacobian(estimate.robot.of_file)[0])
+        beside = [rms((measured - file)[speed[:, k] > MOVING, k]) for k in joints]
+        note += f"; with the inertias of the robot's file and friction fitted: {_listed(beside)}"
     found = validation_metrics(compared, trajectory, estimate.noise_std)
     return Validation(found.experiment, found.fit, found.rmse, found.tests, found.trajectory, found.residuals,
-                      (note, *record.notes))
+                      (f"{note}.", *record.notes))
+
+
+def _listed(values: Sequence[float]) -> str:
+    return ", ".join(f"{value:.3g}" for value in values)
