@@ -81,6 +81,7 @@ ONE_READER = {  # read by one other file, short enough to be a paragraph of it, 
     "functions that are compiled": {"integrators/algebraic_functions"},
     "a format, written": {"kalman/export_c", "robots/write_urdf"},
     "a backend": {"kalman/interpreted_filter"},
+    "a rule of the verdict, and who gathers what it asks": {"statistics/prediction_rule", "verbs/judged_predictions"},
     "needed by a layer above": {"kalman/prediction_error/noisy_simulation", "statistics/coverage_result",
                                        "workbench/open"},
     "runs in a process of its own, or starts one": {"workbench/jobs", "workbench/server", "workbench/worker"}}

@@ -12,6 +12,7 @@ from scipy.stats import chi2
 import dynident.report as report
 from dynident.estimate.estimate import Iteration
 from dynident.report.estimate_charts import convergence_chart
+from dynident.report.result_table import percent
 from dynident.report.sections.residuals import residuals_section
 from dynident.report.sections.result import correlation, interpretation, result
 from dynident.statistics.verdict import Cause, Grade, Verdict
@@ -129,16 +130,13 @@ def test_intervals_of_both_kinds_stand_side_by_side_only_where_they_differ():
     assert "the intervals are the same" in words(interpretation(replace(made, uncertainty=same)))
 
 
-def test_where_the_verdict_judges_predictions_the_grades_of_simulations_are_called_so(tmp_path):
-    parts = (Verdict(Grade.NOT, "errs by 53 %.", Cause.NONE, {}, "position"),)
-    ahead = replace(sample.checked(), ahead={1: {"position": 99.0, "velocity": 99.0}},
-                    verdict=Verdict(Grade.SMALL_REMAINDER, "ahead within 4 %.", Cause.NONE, {}, "", parts))
-    said = "Graded here is the simulation of the whole record"
-    page = report.html(sample.estimate(), tmp_path / "page.html", [ahead])
-    assert said in words(page.read_text(encoding="utf-8"))
-    as_bad = replace(ahead, verdict=replace(ahead.verdict, grade=Grade.NOT))
-    page = report.html(sample.estimate(), tmp_path / "page.html", [as_bad])
-    assert said not in words(page.read_text(encoding="utf-8"))
+def test_where_predictions_were_judged_the_page_shows_them_and_says_so(tmp_path):
+    ahead = {k: {"position": 99.0 - k / 10, "velocity": 99.0} for k in (1, 10)}
+    simulated = replace(sample.checked(), ahead=ahead)
+    for validation in (simulated, replace(simulated, predicted=True)):
+        page = words(report.html(sample.estimate(), tmp_path / "page.html", [validation]).read_text(encoding="utf-8"))
+        assert ("Graded and drawn are predictions from sample to sample" in page) == validation.predicted
+        assert (f"98.0 % over 10 samples ({percent(validation.fit['position'])} simulated)" in page) == validation.predicted
 
 
 def test_heading_date_and_command_say_what_this_page_is(tmp_path):

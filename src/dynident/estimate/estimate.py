@@ -299,6 +299,9 @@ class Validation:
         Fit per output that a perfect model reaches, given the noise of the record or of the fit; none where neither is known.
     verdict : Verdict or None
         Whether the model predicts this record: a grade and a sentence, with one for each output in its `parts`.
+    predicted : bool
+        Whether the criterion of the fit is prediction. Then trajectory, residuals, tests and verdict are those of predictions
+        from sample to sample, by the filter of the fit with its noises; fit and rmse are still those of a simulation.
 
     Examples
     --------
@@ -323,9 +326,16 @@ class Validation:
     ahead: Mapping[int, Mapping[str, float]] = field(default_factory=dict)  # fit by samples predicted ahead, per output
     attainable: Mapping[str, float] = field(default_factory=dict)  # fit that errors as large as the noise leave, per output
     verdict: Verdict | None = None  # None: made by hand
+    predicted: bool = False  # trajectory, residuals and tests are those of predictions from sample to sample
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ahead", {int(k): dict(by) for k, by in self.ahead.items()})  # text in a saved result
+
+    @property
+    def judged_fit(self) -> tuple[int, Mapping[str, float]]:
+        """The number of samples ahead over which the record was judged, and the fit there; 0: over the whole record."""
+        judged = [k for k in (10, 1) if self.predicted and k in self.ahead]
+        return (judged[0], self.ahead[judged[0]]) if judged else (0, self.fit)
 
     @property
     def ahead_sentences(self) -> tuple[str, ...]:

@@ -147,7 +147,9 @@ def _key_facts(estimate: Estimate) -> dict[str, str]:
         facts["cost"] += f", reduced chi-square {format_number(estimate.statistics['reduced_chi2'], 3)}"
     for validation in estimate.validations:
         facts.setdefault("validated", "")
-        fitted = ", ".join(f"{output} {percent(fit)}" for output, fit in validation.fit.items())
+        samples, judged = validation.judged_fit
+        over = f" over {counted(samples, 'sample')}" if samples else ""
+        fitted = ", ".join(f"{output} {percent(fit)}{over}" for output, fit in judged.items())
         graded = "" if validation.verdict is None else f"[{validation.verdict.grade}] "
         facts["validated"] += ("; " if facts["validated"] else "") + f"{graded}{validation.experiment}: {fitted}"
     return facts

@@ -34,6 +34,7 @@ class Cause(StrEnum):
     NOISE_TOO_LARGE = "noise given too large"
     SLOW_NOISE = "slow noise"
     NOISE_GUESSED = "noise that nobody stated"
+    VALUES_UNSURE = "values known too roughly"
     OUTLIERS = "outliers"
     FEW_DATA = "data too few"
     STANDS_STILL = "signal stands still"

@@ -33,7 +33,6 @@ from dynident.tolerances import (
     INNOVATION_LOG10_P,
     LEARNING_SHARE,
     LINEAR_TO_INNOVATIONS,
-    ROUGH_REMAINDER,
     SIMULATED_TO_INNOVATIONS,
     SMALL_REMAINDER,
     SMOOTHED_LIMIT,
@@ -109,6 +108,20 @@ def _capital(words: str) -> str:
 
 def judge_predictions(estimate: Estimate) -> Verdict:
     """By innovations, and by what is predicted some samples ahead where the criterion is prediction."""
+    fits, simulated = prediction_fits(estimate)
+    tests = innovation_tests(estimate)
+    parts = [_of_prediction(fit, _later(fit, _begin_of_test(estimate, fit.time.size)).model_error, test)
+             for fit, test in zip(fits, tests, strict=True)]
+    guessed = guessed_noise(estimate)
+    if estimate.criterion != "prediction error":
+        return pool_verdicts([_on_guessed_noise(part, guessed) for part in parts])
+    needless = [_without_process_noise(fit, other) for fit, other in zip(fits, simulated, strict=True)]
+    parts = [part if other is None else other for part, other in zip(parts, needless, strict=True)]
+    return with_ahead(pool_verdicts([_on_guessed_noise(part, guessed) for part in parts]), ahead_of(estimate))
+
+
+def prediction_fits(estimate: Estimate) -> tuple[list[SignalFit], list[SignalFit]]:
+    """One per signal: of predictions from one sample to the next, and of one simulation of each record."""
     assert estimate.filtered is not None
     predicted = [{name: np.asarray(e.outputs[name], float) - r for name, r in own.items()}
                  for e, own in zip(estimate.problem.experiments, estimate.residuals, strict=True)]
@@ -122,15 +135,7 @@ def judge_predictions(estimate: Estimate) -> Verdict:
     fits = [replace(fit, motion=delayed(other.model, 1), foreseen=course, inputs=[delayed(u, 1) for u in fit.inputs],
                     shared=bool(estimate.input_noise))  # delayed: in a loop what is measured at a sample moves its input
             for fit, other, course in zip(fits, simulated, courses, strict=True)]
-    tests = innovation_tests(estimate)
-    parts = [_of_prediction(fit, _later(fit, _begin_of_test(estimate, fit.time.size)).model_error, test)
-             for fit, test in zip(fits, tests, strict=True)]
-    guessed = guessed_noise(estimate)
-    if estimate.criterion != "prediction error":
-        return pool_verdicts([_on_guessed_noise(part, guessed) for part in parts])
-    needless = [_without_process_noise(fit, other) for fit, other in zip(fits, simulated, strict=True)]
-    parts = [part if other is None else other for part, other in zip(parts, needless, strict=True)]
-    return with_ahead(pool_verdicts([_on_guessed_noise(part, guessed) for part in parts]), ahead_of(estimate))
+    return fits, simulated
 
 
 def guessed_noise(estimate: Estimate) -> list[str]:
@@ -249,8 +254,8 @@ def _of_prediction(fit: SignalFit, earlier: ModelErrorTest, test: ModelErrorTest
     return replace(verdict, sentence=said)
 
 
-def ahead_of(estimate: Estimate) -> list[tuple[str, float, float]]:
-    """Per signal its name, the error some samples ahead and that of the last value held, both relative to the signal."""
+def ahead_of(estimate: Estimate) -> list[tuple[str, float, float, float]]:
+    """Per signal its name, the error some samples ahead and that of the last value held, over the signal's std, and that."""
     model, found = estimate.problem.model, []
     if not isinstance(model, EquationModel) or model.hybrid or not model.states or estimate.problem.filtered_outputs:
         return []
@@ -264,7 +269,8 @@ def ahead_of(estimate: Estimate) -> list[tuple[str, float, float]]:
         except DynidentError:
             continue
         for name, fit in fits.get(PREDICTION_HORIZON, {}).items():
-            found.append((name, 1 - fit / 100, _held_error(np.asarray(experiment.outputs[name], float))))
+            measured = np.asarray(experiment.outputs[name], float)
+            found.append((name, 1 - fit / 100, _held_error(measured), float(np.nanstd(measured[PREDICTION_HORIZON:]))))
     return found
 
 
@@ -280,14 +286,14 @@ def _held_error(measured: np.ndarray) -> float:
     return float(np.linalg.norm(later[both] - before[both])) / swing if swing > 0 else np.nan
 
 
-def with_ahead(verdict: Verdict, ahead: Sequence[tuple[str, float, float]]) -> Verdict:
+def with_ahead(verdict: Verdict, ahead: Sequence[tuple[str, float, float, float]]) -> Verdict:
     """With what is predicted some samples ahead: no better than the last value held is no prediction."""
     if not ahead:
         return verdict
-    name, error, held = max(ahead, key=lambda each: each[1] / each[2] if each[2] > 0 else 0.0)
+    name, error, held, _ = max(ahead, key=lambda each: each[1] / each[2] if each[2] > 0 else 0.0)
     numbers = {**verdict.numbers, "ahead_samples": float(PREDICTION_HORIZON), "ahead_share": error, "held_share": held}
-    said = (f"{PREDICTION_HORIZON} samples ahead {name} is predicted within {percent(error)} of the signal; "
-            f"the last value held errs by {percent(held)}.")
+    said = (f"{PREDICTION_HORIZON} samples ahead {name} is predicted within {percent(error)} of the signal; the last value held errs by "
+            f"{percent(held)}.")
     if verdict.cause is Cause.STRUCTURE and verdict.grade is Grade.SMALL_REMAINDER and error > SMALL_REMAINDER:
         return replace(verdict, grade=Grade.ROUGH, numbers=numbers, sentence=f"{verdict.sentence} {said}")
     if error > AHEAD_WORSE * held and verdict.severity < 6:
@@ -338,10 +344,7 @@ def judge_record(estimate: Estimate, experiment: Experiment, validation: Validat
                         unit=experiment.units.get(name) or estimate.problem.model.units.get(name, ""), fitted=False)
         fitted = [part for part in estimate.verdict.parts if part.subject in (name, *(f"{name} of {it}" for it in labels))]
         parts.append(judge_validation(fit, noise_of_fit(fitted, estimate.noise_std.get(name))))
-    verdict = pool_verdicts(parts)
-    if estimate.criterion == "prediction error":
-        verdict = _by_prediction(estimate, validation, verdict)
-    return with_way_out_of_validation(verdict, estimate.verdict)
+    return with_way_out_of_validation(pool_verdicts(parts), estimate.verdict)
 
 
 def noise_of_fit(parts: Sequence[Verdict], std: float | None) -> NoiseOfFit:
@@ -354,20 +357,3 @@ def noise_of_fit(parts: Sequence[Verdict], std: float | None) -> NoiseOfFit:
     noise_like = worst.grade in (*NOISE_GRADES, Grade.SLOW_REMAINDER, Grade.UNJUDGED)
     white = float(np.sqrt(np.mean([part.numbers.get("white_std", np.nan) ** 2 for part in known])))
     return NoiseOfFit(rms if noise_like or not np.isfinite(white) else white, rms, worst.grade, worst.cause)
-
-
-def _by_prediction(estimate: Estimate, validation: Validation, simulated: Verdict) -> Verdict:
-    """Where the criterion is prediction: by the fit some samples ahead, not by the drift of a simulation."""
-    ahead = validation.ahead.get(PREDICTION_HORIZON) or validation.ahead.get(1)
-    if simulated.grade in NOISE_GRADES or not ahead:
-        return simulated
-    steps = PREDICTION_HORIZON if validation.ahead.get(PREDICTION_HORIZON) else 1
-    name = min(ahead, key=lambda each: ahead[each])
-    share = max(0.0, 1 - ahead[name] / 100)
-    grade = Grade.SMALL_REMAINDER if share <= SMALL_REMAINDER else Grade.ROUGH if share <= ROUGH_REMAINDER else Grade.NOT
-    if grade is Grade.NOT:
-        said = f"Does NOT predict this record: {steps} samples ahead the error of {name} is {percent(share)} of the signal."
-    else:
-        said = (f"Predicts this record {steps} samples ahead within {percent(share)} of the signal ({name}); simulated over "
-                f"the whole record it errs by {percent(1 - validation.fit[name] / 100)}.")
-    return replace(simulated, grade=grade, sentence=said, numbers={**simulated.numbers, "ahead_share": share})

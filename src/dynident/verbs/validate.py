@@ -9,8 +9,9 @@ import numpy as np
 
 from dynident._util.blas_threads import single_thread
 from dynident.errors import DynidentError, NotConverged, NotSupported, ProblemError, did_you_mean
-from dynident.estimate.estimate import Estimate, Validation, validation_metrics
+from dynident.estimate.estimate import Estimate, Trajectory, Validation, validation_metrics
 from dynident.kalman.prediction_error.k_step import fit_ahead
+from dynident.kalman.prediction_error.other_record import PredictedRecord, predicted_record
 from dynident.methods.noise_estimation import outputs_with_unknown_noise, with_noise_std
 from dynident.methods.options import MAX_ITERATIONS
 from dynident.methods.presets import method_from
@@ -22,6 +23,7 @@ from dynident.problem.parameter import InitialState, Parameter
 from dynident.problem.problem import Problem
 from dynident.problem.problem_checks import unit_faults
 from dynident.verbs.judge import judge_record
+from dynident.verbs.judged_predictions import judge_predicted_record
 from dynident.verbs.simulate import simulate
 
 
@@ -37,7 +39,8 @@ def validate(estimate: Estimate, experiment: Experiment) -> Validation:
             unknown = outputs_with_unknown_noise(estimate.problem)
             allowed = {name: fit for name, fit in validation.attainable.items() if name not in unknown}
             validation = replace(validation, attainable=allowed)
-        return replace(validation, verdict=judge_record(estimate, experiment, validation))
+        return validation if validation.predicted else replace(
+            validation, verdict=judge_record(estimate, experiment, validation))
 
 
 def _compared(estimate: Estimate, experiment: Experiment) -> Validation:
@@ -62,15 +65,43 @@ def _compared(estimate: Estimate, experiment: Experiment) -> Validation:
     missing = [s for s in estimate.problem.model.states
                if s not in experiment.initial and s not in brought and experiment.steady is None]
     notes = _drift_notes(estimate, values)
+    if (known := predicted_record(estimate, experiment, held, _unknown_initial_states(estimate, missing))) is not None:
+        return _predicted(estimate, experiment, known, values, missing)
     if missing:
         found = _initial_states(estimate, experiment, held, missing)
         values |= found
-        listed = ", ".join(f"{name} = {value:.4g}" for name, value in found.items())
-        notes += (f"The initial state was not given and was fitted to this record: {listed}.",)
+        notes += (_fitted_states(found),)
     trajectory = simulate(estimate.problem.model, values, experiment, estimate.method.simulation_integrator)
     dof = estimate.statistics.get("dof", np.inf) if outputs_with_unknown_noise(estimate.problem) else np.inf
     compared = validation_metrics(experiment, trajectory, estimate.noise_std, max(dof, 1.0))
     return replace(compared, notes=notes, ahead=_fit_ahead(estimate, experiment, held, missing))
+
+
+def _predicted(estimate: Estimate, experiment: Experiment, record: PredictedRecord, values: dict[str, float],
+               missing: list[str]) -> Validation:
+    """By the innovations of the fit's own filter; beside them what a simulation does that begins where the filter begins."""
+    known, model = record.estimate, estimate.problem.model
+    assert known.filtered is not None
+    found = {f"{s}(0)": float(known.values[f"{s}(0)"]) for s in missing}
+    notes = [_fitted_states(found)] if missing else []
+    try:
+        run = simulate(model, values | found, experiment, estimate.method.simulation_integrator)
+    except ProblemError:
+        nowhere = np.full(experiment.samples, np.nan)
+        run = Trajectory(experiment.name, np.asarray(experiment.time), dict.fromkeys(model.states, nowhere),
+                         dict.fromkeys(model.outputs, nowhere))
+        notes.append("The simulation of the whole record leaves the finite numbers.")
+    simulated = validation_metrics(experiment, run, {})
+    states = np.column_stack([known.trajectories[0].states[name] for name in model.states])
+    ahead = fit_ahead(known.problem, states, known.method.simulation_integrator, int(known.counts["substeps"]))
+    return replace(simulated, trajectory=known.trajectories[0], residuals=known.residuals[0], tests=known.filtered.tests,
+                   notes=tuple(notes), ahead=ahead, attainable={}, predicted=True,
+                   verdict=judge_predicted_record(estimate, record, simulated.fit))
+
+
+def _fitted_states(found: Mapping[str, float]) -> str:
+    listed = ", ".join(f"{name} = {value:.4g}" for name, value in found.items())
+    return f"The initial state was not given and was fitted to this record: {listed}."
 
 
 def _fit_ahead(estimate: Estimate, experiment: Experiment, held: list[Parameter], missing: list[str]

@@ -63,10 +63,10 @@ def evaluate(setup: PredictionSetup, theta: np.ndarray, kind: str = LIKELIHOOD, 
                 own = z[..., None] * de + 0.5 * ds * (logs - z**2)[..., None]
                 scores.append(np.sum(own, axis=1))
                 gradient += np.sum(scores[-1], axis=0)
-                flat = (de if kind == LIKELIHOOD else de - 0.5 * ds * z[..., None]).reshape(-1, size)
+                flat = (de if kind == LIKELIHOOD else de - 0.5 * ds * z[..., None]).reshape(z.size, size)
                 information += flat.T @ flat
                 if kind == LIKELIHOOD:
-                    spread = (logs[..., None] * ds).reshape(-1, size)
+                    spread = (logs[..., None] * ds).reshape(z.size, size)
                     information += 0.5 * spread.T @ spread
                 pull += 0.5 * np.sum(logs[..., None] * ds, axis=(0, 1))
     finite = np.all(np.isfinite(gradient)) and np.all(np.isfinite(information))

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from dynident.estimate.estimate import Estimate, Validation
 from dynident.report.chart_svg import drawn
 from dynident.report.html_document import Section, filled
-from dynident.report.result_table import fits, percent
+from dynident.report.result_table import counted, fits, percent
 from dynident.report.signal_chart import (
     SignalRecord,
     drawn_records,
@@ -83,8 +83,9 @@ VALIDATION_TEMPLATE = GRADED + """
 <article>
   <h3>{{ record.name }}</h3>
   {{ graded(record.parts) }}
-  {% if record.simulated %}<p class="hint">Graded here is the simulation of the whole record; the verdict at the top grades
-  predictions over some samples, for which a model with noise of its own is fitted.</p>{% endif %}
+  {% if record.predicted %}<p class="hint">Graded and drawn are predictions from sample to sample, by the filter of the fit with
+  its noises: noise in the model or its inputs moves a record away from any simulation, however right the values are.</p>
+  {% endif %}
   {% for note in record.notes %}
   <p class="hint">{{ note }}</p>
   {% endfor %}
@@ -133,7 +134,7 @@ def validation(estimate: Estimate) -> Markup | None:
         return None
     _, points = drawn_records(estimate)
     outputs = dict.fromkeys(output for validation in estimate.validations for output in validation.fit)
-    table = {output: [_share(fits(estimate), output), *(_share(v.fit, output, v.attainable) for v in estimate.validations)]
+    table = {output: [_share(fits(estimate), output), *(_validated_share(v, output) for v in estimate.validations)]
              for output in outputs}
     return filled(VALIDATION_TEMPLATE, table=table, records=[_validated(estimate, v, points) for v in estimate.validations])
 
@@ -144,16 +145,19 @@ def _share(fit: Mapping[str, float], output: str, attainable: Mapping[str, float
     return (percent(fit[output]) if output in fit else "-"), "" if allowed is None else f"(the noise allows {percent(allowed)})"
 
 
+def _validated_share(validation: Validation, output: str) -> tuple[str, str]:
+    """Fit where it was judged; beside a prediction what a simulation of the whole record reaches."""
+    samples, fit = validation.judged_fit
+    share, allowed = _share(fit, output, validation.attainable)
+    return (share, allowed) if not samples else (
+        share, f"over {counted(samples, 'sample')} ({percent(validation.fit[output])} simulated)")
+
+
 def _validated(estimate: Estimate, validation: Validation, points: int) -> dict[str, Any]:
-    shown = _drawn(validated_record(estimate, validation), estimate.noise_std, points)
+    noise = expected_std(estimate) if validation.predicted else estimate.noise_std
+    shown = _drawn(validated_record(estimate, validation), noise, points)
     return {**shown, "tests": validation.tests, "notes": validation.notes, "ahead": validation.ahead_sentences,
-            "summary": _summary(validation.tests), "parts": _parts(validation.verdict), "simulated": _judged_ahead(validation)}
-
-
-def _judged_ahead(validation: Validation) -> bool:
-    """Whether the verdict forgives what its parts do not: it then judges predictions over some samples, not simulations."""
-    verdict = validation.verdict
-    return verdict is not None and bool(validation.ahead) and any(part.severity > verdict.severity for part in verdict.parts)
+            "summary": _summary(validation.tests), "parts": _parts(validation.verdict), "predicted": validation.predicted}
 
 
 def _summary(tests: Sequence[ResidualTest]) -> str:
