@@ -300,8 +300,7 @@ class Validation:
     verdict : Verdict or None
         Whether the model predicts this record: a grade and a sentence, with one for each output in its `parts`.
     predicted : bool
-        Whether the criterion of the fit is prediction. Then trajectory, residuals, tests and verdict are those of predictions
-        from sample to sample, by the filter of the fit with its noises; fit and rmse are still those of a simulation.
+        Whether trajectory, residuals, tests and verdict are those of predictions from sample to sample, by the filter of the fit.
 
     Examples
     --------
@@ -334,8 +333,8 @@ class Validation:
     @property
     def judged_fit(self) -> tuple[int, Mapping[str, float]]:
         """The number of samples ahead over which the record was judged, and the fit there; 0: over the whole record."""
-        judged = [k for k in (10, 1) if self.predicted and k in self.ahead]
-        return (judged[0], self.ahead[judged[0]]) if judged else (0, self.fit)
+        judged = next((k for k in (10, 1) if self.predicted and k in self.ahead), 0)
+        return judged, self.ahead[judged] if judged else self.fit
 
     @property
     def ahead_sentences(self) -> tuple[str, ...]:
