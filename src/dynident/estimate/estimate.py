@@ -300,7 +300,7 @@ class Validation:
     verdict : Verdict or None
         Whether the model predicts this record: a grade and a sentence, with one for each output in its `parts`.
     predicted : bool
-        Whether trajectory, residuals, tests and verdict are those of predictions from sample to sample, by the filter of the fit.
+        Whether trajectory, residuals, tests and verdict are those of predictions from sample to sample, by the fit's filter.
 
     Examples
     --------
@@ -329,12 +329,6 @@ class Validation:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ahead", {int(k): dict(by) for k, by in self.ahead.items()})  # text in a saved result
-
-    @property
-    def judged_fit(self) -> tuple[int, Mapping[str, float]]:
-        """The number of samples ahead over which the record was judged, and the fit there; 0: over the whole record."""
-        judged = next((k for k in (10, 1) if self.predicted and k in self.ahead), 0)
-        return judged, self.ahead[judged] if judged else self.fit
 
     @property
     def ahead_sentences(self) -> tuple[str, ...]:

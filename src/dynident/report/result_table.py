@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dynident._util.prefixes import quantity
-from dynident.estimate.estimate import Estimate
+from dynident.estimate.estimate import Estimate, Validation
 from dynident.methods.noise_estimation import signal_std
 from dynident.problem.noise import Gaussian, LogNormal, is_weighed_by_model, stated_bound
 from dynident.problem.parameter import InitialState, Parameter
@@ -89,6 +89,12 @@ def fits(estimate: Estimate) -> dict[str, float]:
     """Fit in percent per output, as far as the estimate holds it."""
     prefix = "fit_"
     return {key[len(prefix):]: value for key, value in estimate.statistics.items() if key.startswith(prefix)}
+
+
+def judged_fit(validation: Validation) -> tuple[int, Mapping[str, float]]:
+    """The number of samples ahead over which a record was judged, and the fit there; 0: over the whole record."""
+    judged = next((k for k in (10, 1) if validation.predicted and k in validation.ahead), 0)
+    return judged, validation.ahead[judged] if judged else validation.fit
 
 
 @dataclass(frozen=True)

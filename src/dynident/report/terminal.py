@@ -30,6 +30,7 @@ from dynident.report.result_table import (
     format_number,
     interval_heading,
     interval_meaning,
+    judged_fit,
     method_name,
     noise_levels,
     percent,
@@ -147,7 +148,7 @@ def _key_facts(estimate: Estimate) -> dict[str, str]:
         facts["cost"] += f", reduced chi-square {format_number(estimate.statistics['reduced_chi2'], 3)}"
     for validation in estimate.validations:
         facts.setdefault("validated", "")
-        samples, judged = validation.judged_fit
+        samples, judged = judged_fit(validation)
         over = f" over {counted(samples, 'sample')}" if samples else ""
         fitted = ", ".join(f"{output} {percent(fit)}{over}" for output, fit in judged.items())
         graded = "" if validation.verdict is None else f"[{validation.verdict.grade}] "

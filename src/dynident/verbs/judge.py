@@ -292,8 +292,8 @@ def with_ahead(verdict: Verdict, ahead: Sequence[tuple[str, float, float, float]
         return verdict
     name, error, held, _ = max(ahead, key=lambda each: each[1] / each[2] if each[2] > 0 else 0.0)
     numbers = {**verdict.numbers, "ahead_samples": float(PREDICTION_HORIZON), "ahead_share": error, "held_share": held}
-    said = (f"{PREDICTION_HORIZON} samples ahead {name} is predicted within {percent(error)} of the signal; the last value held errs by "
-            f"{percent(held)}.")
+    said = (f"{PREDICTION_HORIZON} samples ahead {name} is predicted within {percent(error)} of the signal; "
+            f"the last value held errs by {percent(held)}.")
     if verdict.cause is Cause.STRUCTURE and verdict.grade is Grade.SMALL_REMAINDER and error > SMALL_REMAINDER:
         return replace(verdict, grade=Grade.ROUGH, numbers=numbers, sentence=f"{verdict.sentence} {said}")
     if error > AHEAD_WORSE * held and verdict.severity < 6:

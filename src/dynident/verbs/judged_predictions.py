@@ -32,8 +32,8 @@ def judge_predicted_record(estimate: Estimate, record: PredictedRecord, simulate
         of_noise = noise.get(fit.subject, np.nan) / swing if swing > 0 else np.nan
         parts.append(judge_prediction(PredictedSignal(
             fit, ((fit.model_error, UNRELATED_LOG10_P), (test, INNOVATION_LOG10_P)), record.unsure.get(fit.subject, 0.0),
-            Ahead(PREDICTION_HORIZON, error, of_noise, held), 1 - simulated.get(fit.subject, np.nan) / 100, estimate.verdict.grade,
-            estimate.verdict.cause is Cause.STRUCTURE, guessed)))
+            Ahead(PREDICTION_HORIZON, error, of_noise, held), 1 - simulated.get(fit.subject, np.nan) / 100,
+            estimate.verdict.grade, estimate.verdict.cause is Cause.STRUCTURE, guessed)))
     verdict = pool_verdicts(parts)
     return with_way_out_of_validation(verdict, estimate.verdict) if verdict.exceeds_noise else verdict
 

@@ -20,8 +20,8 @@ from dynident.kalman.prediction_error.scoring import (
     minimise,
 )
 from dynident.kalman.prediction_error.setup import PredictionSetup, build_prediction
-from dynident.kalman.step_choice import MOST_SUBSTEPS
 from dynident.methods.noise_estimation import with_noise_std
+from dynident.methods.substeps import MAX_SUBSTEPS
 from dynident.problem.experiment import Experiment
 from dynident.problem.noise import Gaussian
 from dynident.problem.parameter import InitialState, Parameter
@@ -92,7 +92,7 @@ def _fine_enough(problem: Problem, process: Mapping[str, float | None], method: 
         return build_prediction(problem, process, method.integrator, count)
 
     setup = made(substeps)
-    while setup.substeps < MOST_SUBSTEPS:
+    while setup.substeps < MAX_SUBSTEPS:
         finer = made(2 * setup.substeps)
         theta = setup.coordinates(start_values(problem))
         coarse, fine = (evaluate(each, theta, derivatives=False).innovations for each in (setup, finer))

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from dynident.estimate.estimate import Estimate, Validation
 from dynident.report.chart_svg import drawn
 from dynident.report.html_document import Section, filled
-from dynident.report.result_table import counted, fits, percent
+from dynident.report.result_table import counted, fits, judged_fit, percent
 from dynident.report.signal_chart import (
     SignalRecord,
     drawn_records,
@@ -147,7 +147,7 @@ def _share(fit: Mapping[str, float], output: str, attainable: Mapping[str, float
 
 def _validated_share(validation: Validation, output: str) -> tuple[str, str]:
     """Fit where it was judged; beside a prediction what a simulation of the whole record reaches."""
-    samples, fit = validation.judged_fit
+    samples, fit = judged_fit(validation)
     share, allowed = _share(fit, output, validation.attainable)
     return (share, allowed) if not samples else (
         share, f"over {counted(samples, 'sample')} ({percent(validation.fit[output])} simulated)")
