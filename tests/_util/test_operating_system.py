@@ -21,7 +21,7 @@ SOURCE = Path(system.__file__).parents[1]
 NAMES = {"linux": "linux", "darwin": "macos", "win32": "windows", "freebsd14": "linux"}
 HOME_ONLY = {"fcntl", "msvcrt", "select", "signal", "resource", "pwd", "grp", "pty", "termios"}  # modules
 HOME_ONLY_CALLS = {"os.kill", "os.killpg", "os.getuid", "os.fork", "os.setsid", "os.sched_getaffinity",
-                   "os.name", "os.uname", "sys.platform", "ctypes.windll", "signal.signal"}
+                   "os.name", "os.uname", "sys.platform", "ctypes.windll", "ctypes.WinDLL", "signal.signal"}
 
 
 @pytest.fixture(params=NAMES)
@@ -136,8 +136,9 @@ def test_a_process_that_has_ended_is_not_running():
     assert not system.is_running(an_ended_process())
 
 
-@pytest.mark.parametrize(("handle", "exit_code", "running"), [(0, 0, False), (7, 259, True), (7, 1, False)])
-def test_windows_is_asked_by_a_handle(windows, monkeypatch, handle, exit_code, running):
+@pytest.mark.parametrize(("handle", "error", "exit_code", "running"), [
+    (0, 87, 0, False), (0, 5, 0, True), (7, 0, 259, True), (7, 0, 1, False)])  # 87: no such process; 5: somebody else's
+def test_windows_is_asked_by_a_handle(windows, monkeypatch, handle, error, exit_code, running):
     closed = []
 
     def exit_code_of(_, code):
@@ -145,7 +146,8 @@ def test_windows_is_asked_by_a_handle(windows, monkeypatch, handle, exit_code, r
         return 1
 
     kernel = SimpleNamespace(OpenProcess=lambda *_: handle, GetExitCodeProcess=exit_code_of, CloseHandle=closed.append)
-    monkeypatch.setattr(ctypes, "windll", SimpleNamespace(kernel32=kernel), raising=False)
+    monkeypatch.setattr(ctypes, "WinDLL", lambda *_, **__: kernel, raising=False)
+    monkeypatch.setattr(ctypes, "get_last_error", lambda: error, raising=False)
     assert system.is_running(4711) is running
     assert closed == ([handle] if handle else [])
 

@@ -129,7 +129,7 @@ def test_what_makes_no_sense_is_refused(given, words):
 
 
 def test_methods_that_need_equations_say_so():
-    with pytest.raises(di.NotSupported, match="an FMU whose state can be set, not a SimulatorModel"):
+    with pytest.raises(di.NotSupported, match="an FMU whose state can be set, not SimulatorModel"):
         di.identify(decay_problem(), "multiple_shooting", progress=False)
 
 

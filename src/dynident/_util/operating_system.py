@@ -27,6 +27,7 @@ OTHERS_WRITE = 0o022  # of a file's mode: its group or everybody may write
 MOST_SYMBOLIC_LINKS = 40  # on the way to a file, as many as Linux follows
 IMPORT_PATIENCE, INTERRUPT_AGAIN = 0.5, 0.01  # s: how long Ctrl-C waits for an import, and how often it asks
 QUERY_PROCESS, STILL_ACTIVE = 0x1000, 259  # of Windows: the right to ask about a process, and its exit code until it ends
+ACCESS_DENIED = 5  # of Windows: the error of whoever has no such right
 FATAL_STATUS = 0xC0000000  # of Windows: exit codes from here on are exceptions that nobody caught
 STATUS_NAMES = {0xC0000005: "access violation", 0xC000001D: "illegal instruction", 0xC0000094: "integer division by zero",
                 0xC00000FD: "stack overflow", 0xC0000409: "stack buffer overrun"}
@@ -290,10 +291,10 @@ def is_running(pid: int) -> bool:
 
 
 def _is_running_on_windows(pid: int) -> bool:
-    kernel = ctypes.windll.kernel32  # type: ignore[attr-defined]
-    handle = kernel.OpenProcess(QUERY_PROCESS, False, pid)
+    kernel = ctypes.WinDLL("kernel32", use_last_error=True)  # type: ignore[attr-defined]
+    handle = kernel.OpenProcess(QUERY_PROCESS, False, pid)  # of a handle 32 bits count, on 64-bit Windows too
     if not handle:
-        return False
+        return ctypes.get_last_error() == ACCESS_DENIED  # type: ignore[attr-defined]  # there is one, and it is somebody else's
     code = ctypes.c_ulong()
     asked = kernel.GetExitCodeProcess(handle, ctypes.byref(code))  # a process that has ended exists while others hold it
     kernel.CloseHandle(handle)

@@ -66,7 +66,7 @@ def parse_arguments(known: Problem | Estimate, signal: Signal | Mapping[str, Sig
     mode = restrict_to_mode(known, options.mode)
     model = mode.problem.model
     if not isinstance(model, EquationModel):
-        raise NotSupported(f"design_input needs a model with equations, not a {type(model).__name__}.")
+        raise NotSupported(f"design_input needs a model with equations, not {type(model).__name__}.")
     if model.algebraic_system is not None and not model.algebraic_system.affine:
         raise NotSupported(f"design_input takes algebraic variables that enter linearly, which can be eliminated; "
                            f"'{model.algebraic[0]}' does not.")

@@ -1,8 +1,9 @@
 """Implicit schemes: trapezoidal rule, Hermite-Simpson, and collocation at the points of Gauss-Legendre and Radau.
 
 The trapezoidal rule is that of the real robot in the direct-methods paper. The middle of a Hermite-Simpson step lies on the
-cubic through its ends. Gauss-Legendre is collocation of the highest order and keeps quadratic invariants; Radau IIA ends at
-the step's end (stiffly accurate) and damps what is infinitely stiff (L-stable; the others are A-stable).
+cubic through its ends (collocation at the points of Lobatto, IIIA). Gauss-Legendre is collocation of the highest order at the
+ends of steps (superconvergence) and keeps quadratic invariants; Radau IIA ends at the step's end (stiffly accurate) and damps
+what is infinitely stiff (L-stable; the others are A-stable).
 """
 
 from __future__ import annotations

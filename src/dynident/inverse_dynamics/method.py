@@ -81,7 +81,7 @@ class InverseDynamics(Method):
 
     def check_supports(self, problem: Problem) -> None:
         if not isinstance(problem.model, RobotModel):
-            raise NotSupported(f"inverse_dynamics takes a RobotModel, not a {type(problem.model).__name__}; for equations use "
+            raise NotSupported(f"inverse_dynamics takes a RobotModel, not {type(problem.model).__name__}; for equations use "
                                "multiple_shooting().")
         tied = [u.name for u in problem.unknowns if not u.initial and (u.prior is not None or abs(u.lower) < 1e300
                                                                        or abs(u.upper) < 1e300)]

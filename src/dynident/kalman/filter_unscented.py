@@ -1,4 +1,7 @@
-"""Unscented Kalman filter in NumPy: means and covariances through sigma points; the twin of filter_unscented.c."""
+"""Unscented Kalman filter in NumPy: means and covariances through sigma points (unscented transform).
+
+The twin of filter_unscented.c.
+"""
 
 from __future__ import annotations
 

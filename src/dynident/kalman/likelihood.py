@@ -1,4 +1,7 @@
-"""Likelihood: noise levels that make the innovations (prediction errors) as probable as they can be."""
+"""Likelihood: noise levels that make the innovations (prediction errors) as probable as they can be.
+
+States are integrated out by the filter: a marginal likelihood; its negative logarithm is also called an energy function.
+"""
 
 from __future__ import annotations
 

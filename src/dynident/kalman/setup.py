@@ -1,4 +1,7 @@
-"""Filter setup: a problem and the options of a filter as the numbers that the filter is given."""
+"""Filter setup: a problem and the options of a filter as the numbers that the filter is given.
+
+Process noise is white (increments of a Wiener process), held over a sampling interval.
+"""
 
 from __future__ import annotations
 

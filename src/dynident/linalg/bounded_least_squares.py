@@ -1,8 +1,8 @@
 """Bounded least squares: the step within bounds, exactly, by a primal active set method.
 
 It ends where the conditions of Karush, Kuhn and Tucker (KKT) hold: free unknowns have no gradient, and each Lagrange
-multiplier of an active bound points outwards. `bounded_least_squares.c` is the same, with the damping before it, for rows of
-one stack: what every small fit asks in each iteration.
+multiplier of an active bound points outwards (complementarity). `bounded_least_squares.c` is the same, with the damping before
+it, for rows of one stack: what every small fit asks in each iteration.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ from dynident.transcription.simulators import SimulatedModel
 BOUNDED = ("{method} needs a standard deviation, but the errors of {outputs} are Bounded. A bound says nothing about how "
            "likely an error inside it is: say Gaussian(std, bound=radius) if you can state both, or use set_membership() for "
            "what a bound can prove.")
-EQUATIONS = "{method} needs a model with equations, not a {model}."
-RESTARTS = "{method} needs a model with equations, or an FMU whose state can be set, not a {model}{obstacle}."
+EQUATIONS = "{method} needs a model with equations, not {model}."
+RESTARTS = "{method} needs a model with equations, or an FMU whose state can be set, not {model}{obstacle}."
 MODES = ("{method} needs a model with one mode, but this one has {modes}. Methods that follow the modes: single_shooting(), "
          "multiple_shooting() and least_squares().")
 STATELESS = ("{method} needs a model with states, but this one has none: there is nothing to discretize or to filter. Use "
@@ -73,7 +73,7 @@ class Support(StrEnum):
 class Capabilities:
     """One row of the table: which features of a problem a method takes.
 
-    `instead` names a way out for constraints and state bounds; `because` goes on after "not a FmuModel".
+    `instead` names a way out for constraints and state bounds; `because` goes on after "not FmuModel".
     """
 
     bounds: Support = Support.YES  # on parameters

@@ -363,7 +363,7 @@ def _check_columns(time: np.ndarray, inputs: Mapping[str, np.ndarray], outputs: 
     for kind, columns in (("input", inputs), ("output", outputs)):
         for name, values in columns.items():
             if values.size != time.size:
-                faults.append(f"{kind} '{name}' has {values.size} samples, time has {time.size}; give one value for each time.")
+                faults.append(f"{kind} '{name}' has length {values.size}, time has {time.size}; give one value for each time.")
             elif kind == "input" and not np.all(np.isfinite(values)):
                 k = int(np.flatnonzero(~np.isfinite(values))[0])
                 faults.append(f"input '{name}' is not finite at sample {k} (t = {time[k]:g}); an input must be known "

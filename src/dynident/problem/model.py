@@ -1,4 +1,4 @@
-"""Model: the contract that every source of models keeps."""
+"""Model: the contract that every source of state-space models keeps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Output filters: linear operations on a whole record of an output, through which data and model go alike.
+"""Output filters (prefiltering): linear operations on a whole record of an output, through which data and model go alike.
 
 A filter on the data alone biases what is found. Where the model's output goes through the same filter, the residuals are those
 of the unfiltered record, filtered, and their mean stays zero. What changes is their correlation: neighbours share their noise,

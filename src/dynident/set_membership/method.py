@@ -147,7 +147,7 @@ class SetMembership(Method):
             algebraic_variables=Support.NO, nonlinear_algebraic_variables=Support.NO, bounded_noise=Support.YES,
             gaussian_noise=Support.NO, estimated_noise=Support.NO, hybrid_models=Support.YES, uncertain_times=Support.YES,
             priors=Support.IGNORED, instead={"constraints": "it without: what it proves then holds with the constraint too"},
-            refusals={"black_boxes": "{method} needs a model of equations, not a {model}: only equations can be evaluated over "
+            refusals={"black_boxes": "{method} needs a model of equations, not {model}: only equations can be evaluated over "
                                      "boxes."})
 
     def options(self) -> dict[str, Any]:

@@ -35,7 +35,10 @@ def half_widths(record: BoundedRecord) -> np.ndarray:
 
 def contract_boxes(rows: OutputEnclosure, record: BoundedRecord, box: Interval, max_outliers: int = 0
                    ) -> tuple[Interval, np.ndarray, np.ndarray]:
-    """The boxes without what the rows exclude; which of them are inside for certain; which of the given ones are left."""
+    """The boxes without what all rows but `max_outliers` exclude (relaxed intersection).
+
+    Then: which of them are inside for certain; which of the given ones are left.
+    """
     inside = certainly_inside(rows, record.low, record.high, max_outliers)
     d_lo, d_hi = bound_by_rows(rows, record.low, record.high, max_outliers)
     left = ~np.isnan(d_lo[0]) | inside

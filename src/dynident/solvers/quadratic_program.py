@@ -5,7 +5,7 @@
 Without bounds on the nodes the matching conditions determine their steps by that of the unknowns: a sparse factorisation
 eliminates them (condensing, the null-space method), and PIQP solves the small dense program that is left. With bounds on the
 nodes PIQP gets the sparse program itself. Constraints that contradict each other or the bounds are met as well as they can be
-(elastic mode): each gets two slacks of a price.
+(elastic mode): each gets two slack variables of a price.
 """
 
 from __future__ import annotations

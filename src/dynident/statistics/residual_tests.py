@@ -1,4 +1,4 @@
-"""Residuals: does what the fit leaves over look like noise?"""
+"""Residual analysis: does what the fit leaves over look like noise?"""
 
 from __future__ import annotations
 

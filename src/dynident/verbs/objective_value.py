@@ -118,7 +118,7 @@ def _checked(problem: Problem, values: Mapping[str, float]) -> np.ndarray:
     if not isinstance(problem, Problem):
         raise ProblemError(f"objective takes a Problem, not {type(problem).__name__}.")
     if not isinstance(problem.model, EquationModel):
-        raise NotSupported(f"objective needs a model with equations, not a {type(problem.model).__name__}.")
+        raise NotSupported(f"objective needs a model with equations, not {type(problem.model).__name__}.")
     held = {*problem.fixed_parameters(), *problem.fixed_values()}
     faults = [f"'{name}' is not an unknown of the problem.{did_you_mean(name, problem.names)}"
               for name in values if name not in problem.names and name not in held]

@@ -89,7 +89,7 @@ def structural_identifiability(model: EquationModel, values: Mapping[str, float]
 def _check_names(model: EquationModel, values: Mapping[str, float], duration: float, inputs: Mapping[str, float] | float
                  ) -> None:
     missing = [name for name in model.parameters if name not in values]
-    faults = [f"structure needs a value for {', '.join(missing)} to look around. Give a typical one."] if missing else []
+    faults = [f"structural_identifiability needs a value for {', '.join(missing)}. Give a typical one."] if missing else []
     initial = tuple(f"{state}(0)" for state in model.states)
     faults += [f"values: '{name}' is no initial state of the model.{did_you_mean(name, initial)}" for name in values
                if name.endswith("(0)") and name not in initial]
@@ -105,7 +105,7 @@ def structure_of(problem: Problem, values: np.ndarray | None = None,
                  seed: int = IDENTIFIABILITY_SEED) -> StructuralIdentifiability:
     """The same for a problem: its unknowns, its outputs, as long as its records, as large as its inputs."""
     if not isinstance(problem.model, EquationModel):
-        raise NotSupported(f"a structural test needs a model with equations, not a {type(problem.model).__name__}.")
+        raise NotSupported(f"a structural test needs a model with equations, not {type(problem.model).__name__}.")
     centre = start_values(problem) if values is None else np.asarray(values, float)
     bare = problem.replace(parameters=[replace(it, prior=None) for it in problem.parameters], constraints=())
     region = structural_region(bare, centre, seed)  # neither a prior nor a constraint is a property of the model

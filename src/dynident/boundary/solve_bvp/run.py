@@ -5,8 +5,8 @@
    from the solution on a coarser mesh by Newton, which insists where it fails.
 3. Error: the same nodes with steps of half the length show how far off each segment is; the factored Jacobian turns this into
    the error of the solution.
-4. Refine (mesh selection): segments that add most are cut, in a boundary layer above all, until the error is below the
-   tolerance or rounding is all that is left of it.
+4. Refine (mesh selection): segments that add most are cut, in a boundary layer (singular perturbation) above all, until the
+   error is below the tolerance or rounding is all that is left of it.
 5. Conditioning: measured once, there. Where the mesh cannot tell the equations from singular ones, twice as many nodes are
    asked, a few times; what then is not determined is one of many solutions, or not claimed.
 

@@ -2,7 +2,8 @@
 
     x(t_k) in  c + S (q - q_c) + G [-1, 1]^m,     q = (state at the begin, parameters)
 
-c, S and G are plain numbers, S by the mean value form; everything that rounding, the Taylor remainder and the curvature over
+c, S and G are plain numbers, S by the mean value form (plain intervals forget that one unknown occurs twice, the dependency
+effect); everything that rounding, the Taylor remainder and the curvature over
 the box leave open becomes a new column of G, and the flow carries the columns along as it carries the states: a zonotope,
 which does not wrap (the wrapping effect). Where there are too many columns, the oldest are put into a frame of as many as
 there are states. Outputs follow as rows a (q - q_c) + offset: linear constraints on q with an error bound of the offset.

@@ -1,4 +1,6 @@
-"""Interval kernels: the range of a function over a box, and the part of the box that can give wanted values (contractor).
+"""Interval kernels: inclusion functions and contractors.
+
+An inclusion function bounds a function over a box, a contractor keeps the part of the box that can give wanted values.
 
 A function's expression graph becomes a tape, a list of interval operations in the order in which they are computed; the one
 compiled loop runs any tape. Boxes are columns: `lo` and `hi` have shape (rows, boxes), the rows being the function's
