@@ -70,3 +70,20 @@ def test_a_warning_of_ours_is_a_line_of_the_command(capfd):
     _say_warning(UserWarning("Halving the steps still changes the simulation."), UserWarning, "simulate.py", 3)
     _say_warning(RuntimeWarning("overflow encountered in square"), RuntimeWarning, "x.py", 7)
     assert capfd.readouterr().err == "dynident: Halving the steps still changes the simulation.\n"
+
+
+@pytest.mark.parametrize("text", ["1is 2", "1if k else 2", "'\\d'", "0x1for k in k", "-" * 20_000 + "1", "1" + "+1" * 2_400])
+@pytest.mark.parametrize("place", ["equation", "constraint"])
+def test_what_python_warns_of_in_a_formula_is_refused_with_a_sentence(text, place):
+    """And what its reader cannot hold; a constraint of signs alone was a MemoryError."""
+    rate, constraint = (f"-k*x*({text})", "k >= 0") if place == "equation" else ("-k*x", f"{text} <= k")
+    with warnings.catch_warnings(record=True) as met:
+        warnings.simplefilter("always")
+        try:
+            di.Problem(di.EquationModel(states={"x": rate}), [di.Experiment(T, {}, {"x": DECAY})], [di.Parameter("k", start=1)],
+                       [constraint])
+        except di.ProblemError as said:
+            assert str(said)
+        else:
+            assert "+1" in text  # long, and nothing is wrong with it
+    assert not met

@@ -1,10 +1,26 @@
-"""Expressions of SymPy where text is taken: by what they have, never by importing the package."""
+"""Expressions as text becomes a tree, and those of SymPy become text: by what they have, never by importing the package."""
 
 from __future__ import annotations
 
+import ast
+import warnings
 from typing import Any
 
 from dynident._util import hooks
+
+
+def syntax_tree(text: str) -> ast.Expression:
+    """The tree of an expression; SyntaxError where it is none, and where Python would only warn (`1if x`, `"\\d"`)."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            return ast.parse(text, mode="eval")
+        except (RecursionError, MemoryError, ValueError) as error:
+            raise NestedTooDeeply(str(error)) from error
+
+
+class NestedTooDeeply(SyntaxError):
+    """An expression that Python's own reader gives up."""
 
 
 def is_expression(value: Any) -> bool:

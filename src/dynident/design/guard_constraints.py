@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from dynident._util.expressions import syntax_tree
 from dynident.design.constraints import FineSimulation, PathConstraint, parse_constraints
 from dynident.design.plan import ConstraintUse
 from dynident.design.prior_information import nominal_values_of, problem_of
@@ -203,7 +204,7 @@ def guard_constraints(condition: str, holds: bool) -> GuardConstraints:
     """Where a condition holds, or does not."""
     if not condition:
         return GuardConstraints((), (), not holds)
-    comparisons, unwritten = _inequalities(ast.parse(condition, mode="eval").body, holds)
+    comparisons, unwritten = _inequalities(syntax_tree(condition).body, holds)
     return GuardConstraints(tuple(dict.fromkeys(str(own) for own in comparisons)), tuple(unwritten), not holds)
 
 

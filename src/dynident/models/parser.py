@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 import casadi
 
 from dynident import maths
+from dynident._util.expressions import NestedTooDeeply, syntax_tree
 from dynident.errors import ProblemError, did_you_mean
 
 LONGEST_TEXT = 5000  # characters; longer equations are easier to read, and to parse, as definitions
@@ -154,12 +155,12 @@ class _Reader:
     def tree(self) -> ast.expr:
         self.check_characters()
         try:
-            return ast.parse(self.text, mode="eval").body
+            return syntax_tree(self.text).body
+        except NestedTooDeeply:
+            self.refuse(0, "this is nested too deeply. Split it with definitions.")
         except SyntaxError as error:
             position = min(max(0, (error.offset or 1) - 1), max(0, len(self.text) - 1))
             self.refuse(*self.unreadable(position))
-        except (RecursionError, MemoryError, ValueError):
-            self.refuse(0, "this is nested too deeply. Split it with definitions.")
 
     def unreadable(self, position: int) -> tuple[int, str]:
         """Where and why a text is no expression, told by its most frequent reasons first."""

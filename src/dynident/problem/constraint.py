@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dynident._util.expressions import syntax_tree
+
 COMPARISONS = re.compile(r"(<=|>=|==|<|>)")
 
 
@@ -23,7 +25,7 @@ class Constraint:
 
     def names(self) -> set[str]:
         """Names that occur; called functions count, the reader of the expression sorts them out."""
-        return {node.id for node in ast.walk(ast.parse(self.middle, mode="eval")) if isinstance(node, ast.Name)}
+        return {node.id for node in ast.walk(syntax_tree(self.middle)) if isinstance(node, ast.Name)}
 
     def of_states(self, states: Collection[str]) -> bool:
         """Speaks of a state, and so of every point in time."""
@@ -73,6 +75,6 @@ def _number(text: str) -> float | None:
 
 def _readable(text: str) -> None:
     try:
-        ast.parse(text, mode="eval")
+        syntax_tree(text)
     except SyntaxError:
         raise ValueError(f"'{text}' is not an expression") from None

@@ -8,6 +8,8 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from dynident._util.expressions import syntax_tree
+
 GREEK = {"alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "zeta": "ζ", "eta": "η", "theta": "θ",
          "kappa": "κ", "lambda": "λ", "mu": "μ", "nu": "ν", "xi": "ξ", "pi": "π", "rho": "ρ", "sigma": "σ", "tau": "τ",
          "phi": "φ", "psi": "ψ", "omega": "ω"}
@@ -31,8 +33,8 @@ def rate_of(name: str) -> Element:
 def formula(text: str) -> Element | None:
     """None where it is no expression."""
     try:
-        tree = ast.parse(" ".join(str(text).split()), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        tree = syntax_tree(" ".join(str(text).split())).body
+    except SyntaxError:
         return None
     try:
         return _set(tree)[0]

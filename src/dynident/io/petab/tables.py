@@ -9,6 +9,7 @@ from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Any
 
+from dynident._util.expressions import syntax_tree
 from dynident.errors import NotSupported, ProblemError
 from dynident.io.petab.sbml import safe_name
 from dynident.io.readers.columns import existing_file
@@ -64,7 +65,7 @@ def number_or_none(text: str) -> float | None:
 def formula(text: str, where: str, placeholders: Mapping[str, str], known: Container[str] = ()) -> str:
     """A formula of PEtab in the grammar of our equations, with placeholders filled in; `known` are names of parameters."""
     try:
-        tree = ast.parse(text.replace("^", "**").strip(), mode="eval")
+        tree = syntax_tree(text.replace("^", "**").strip())
     except SyntaxError:
         raise ProblemError(f"{where}: '{text}' cannot be read.") from None
     changed = _Rewritten(where, placeholders, known).visit(tree)
@@ -77,7 +78,7 @@ class _Rewritten(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if node.id in self.placeholders:
-            return ast.parse(self.placeholders[node.id], mode="eval").body
+            return syntax_tree(self.placeholders[node.id]).body
         if node.id.startswith(("observableParameter", "noiseParameter")) and node.id not in self.known:
             raise ProblemError(f"{self.where}: no measurement row gives {node.id}.")
         return ast.Name("t" if node.id == "time" else safe_name(node.id), node.ctx)
