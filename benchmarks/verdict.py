@@ -4,6 +4,7 @@
     python benchmarks/verdict.py run --from 0     the whole population; stopped and started again, it goes on
     python benchmarks/verdict.py table            tables of what is on disk, of the two thirds that thresholds were tuned on
     python benchmarks/verdict.py table --held-out those of the third that was not looked at before
+    python benchmarks/verdict.py record       their grades for the manual's table (explain/verdict), in verdict_ends.csv
     python benchmarks/verdict.py ladder           wrong minima after automatic(): with which code do they leave?
     python benchmarks/verdict.py prediction       right axes with noise behind the input, by prediction error
 
@@ -40,7 +41,7 @@ from dynident.statistics.verdict import Verdict
 from dynident.verbs.judge import judge_estimate
 
 STORE = (Path(tempfile.mkdtemp()) if SMOKE else Path("results")) / "verdict"
-ENDS = size(8800, 6)
+ENDS = size(10_300, 6)
 TUNED = size(6000, 3)  # thresholds were tuned on ends below this number; the others are held out
 CHUNK = size(50, 6)
 LADDER = size(60, 1)
@@ -51,7 +52,8 @@ RUNS_AWAY = 1e6  # a true model that leaves this is none
 KINDS = ("right", "wrong minimum", "wrong structure")
 NOISES = ("white", "AR 0.9", "AR 0.97", "drift", "quantised", "outliers")
 SLOW = ("AR 0.9", "AR 0.97", "drift")
-PARTS = ("run", "table", "ladder", "prediction")
+PARTS = ("run", "table", "record", "ladder", "prediction")
+RECORDED = Path(__file__).parent / "verdict_ends.csv"  # held-out ends with their grades; a test judges some of them anew
 TO_THE_NOISE = ("A", "A~", "A!")
 
 
@@ -376,6 +378,14 @@ def confusion(found: list[Judged]) -> str:
     return "\n".join(lines)
 
 
+def record(found: list[Judged]) -> None:
+    """What the manual's table is made of, one line an end."""
+    lines = ["number,label,beyond the noise,noise,samples,grade"]
+    lines += [f"{j.case.number},{j.label},{'yes' if j.wrong else 'no'},{'slow' if j.case.noise in SLOW else 'white'},"
+              f"{j.case.samples},{j.grade}" for j in found]
+    RECORDED.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
 def share(found: list[Judged], of: Callable[[Judged], bool], which: Callable[[Judged], bool]) -> tuple[int, int]:
     among = [each for each in found if of(each)]
     return sum(which(each) for each in among), len(among)
@@ -505,7 +515,9 @@ def command(arguments: list[str]) -> int:
     if options.what in ("ladder", "prediction"):
         print(*(ladder() if options.what == "ladder" else prediction()), sep="\n")
         return 0
-    found = list(judged(options.held_out))
+    found = list(judged(options.held_out or options.what == "record"))
+    if options.what == "record":
+        record(found)
     print(confusion(found), *target_lines(found), sep="\n")
     return 0
 

@@ -35,7 +35,21 @@ def shown(estimate) -> dict[str, object]:
             "comparison": di.compare(PROBLEM, ["single_shooting", "multiple_shooting", "full_discretization"]),
             "structure": di.structural_identifiability(MODEL, {"k": 1, "b": 2}, duration=2),
             "profile": di.profile(estimate, ["k"]), "bootstrap": di.bootstrap(estimate, repeats=20),
-            "noise": di.Gaussian(np.full(2001, 0.1)), "iteration": estimate.history[-1]}
+            "noise": di.Gaussian(np.full(2001, 0.1)), "iteration": estimate.history[-1], "verdict": estimate.verdict,
+            **shown_of_other_methods()}
+
+
+def shown_of_other_methods() -> dict[str, object]:
+    filtered, smoothed = (di.identify(PROBLEM, name, progress=False) for name in ("kalman", "boundary_value"))
+    bounded = di.Experiment(TIME, outputs={"y": np.exp(-TIME)}, noise={"y": di.Bounded(0.1)}, initial={"x": 1.0})
+    decay = di.EquationModel(states={"x": "-k*x"}, outputs={"y": "x"})
+    proved = di.identify(di.Problem(decay, [bounded], [di.Parameter("k", 1, 0.5, 2)]),
+                         di.set_membership(max_boxes=20, algorithm="recursive"), progress=False)
+    bvp = di.solve_bvp(lambda t, y: [y[1], -y[0]], lambda a, b: [a[0], b[0] - 1], (0, 1), [0, 0])
+    return {"filtered": filtered.filtered, "filter record": filtered.filtered.records[0], "filter": filtered.uncertainty,
+            "smoothed": smoothed.smoothed, "smoother record": smoothed.smoothed.records[0], "enclosure": proved.uncertainty,
+            "boundary solution": bvp, "fleet": di.Fleet(MODEL, [RECORD.with_name(f"r{i}") for i in range(50)],
+                                                        [di.Parameter("k", 0.8), di.Parameter("b", 0.1)])}
 
 
 def test_repr_of_every_object_fits_on_a_screen(shown):

@@ -6,11 +6,13 @@ Each table is a function without arguments below; TABLES holds them by name.
 from __future__ import annotations
 
 import ast
+import csv
 import importlib
 import importlib.util
 import inspect
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -28,6 +30,7 @@ from dynident.problem.noise import LOSSES
 from dynident.solvers import SOLVERS
 
 ROOT = Path(__file__).parents[2]
+GRADES = ("A", "A~", "A!", "B~", "B", "C", "D", "?")
 EXAMPLES = ROOT / "examples"
 SOURCE = ROOT / "src" / "dynident"
 PLACE = re.compile(r"^<!-- table: ([\w-]+) -->$", re.MULTILINE)
@@ -243,10 +246,23 @@ def is_real(node: ast.expr) -> bool:
         isinstance(part, ast.Constant) and isinstance(part.value, float) for part in parts)
 
 
+def verdict_ends() -> str:
+    """How often each grade was given, by what is known to be true: ends that no threshold of the rule was tuned on."""
+    counts: Counter[tuple[str, str]] = Counter()
+    with (ROOT / "benchmarks" / "verdict_ends.csv").open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            beyond = "" if row["label"] == "right" or row["beyond the noise"] == "yes" else " within the noise"
+            length = "60 samples and more" if int(row["samples"]) >= 60 else "fewer than 60"
+            counts[f"{row['label']}{beyond}, {row['noise']} noise, {length}", row["grade"]] += 1
+    cases = sorted({case for case, _ in counts}, key=lambda case: ("right" not in case, "within" in case, case))
+    rows = [[case, *(counts[case, g] or "" for g in GRADES), sum(counts[case, g] for g in GRADES)] for case in cases]
+    return table(["truth", *GRADES, "all"], rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     make.__name__.replace("_", "-"): make for make in (
         integrators, solvers, methods, capabilities, options, losses, readers, functions, library, commands, examples, counts,
-        tolerances, other_numbers)}
+        tolerances, other_numbers, verdict_ends)}
 
 
 def filled(text: str) -> str:

@@ -9,6 +9,7 @@ import pytest
 import sample
 from scipy.stats import chi2
 
+import dynident as di
 import dynident.report as report
 from dynident.estimate.estimate import Iteration
 from dynident.report.estimate_charts import convergence_chart
@@ -168,3 +169,24 @@ def test_the_run_and_the_tests_of_residuals_are_folded(tmp_path):
     folded = " ".join(re.findall(r"<details>.*?</details>", page, re.DOTALL))
     assert "problem hash" in folded and 'class="tests"' in folded
     assert 'class="graded"' not in folded and 'class="result"' not in folded
+
+
+def test_a_long_verdict_is_read_in_paragraphs():
+    from dynident.report.html_report import paragraphs
+
+    said = "Describes the record roughly: rms 0.19. That is q of b. Two routes ended here. To go on: fit each alone."
+    assert paragraphs(said) == ["Describes the record roughly: rms 0.19.", "That is q of b. Two routes ended here.",
+                                "To go on: fit each alone."]
+    assert paragraphs("Cannot be judged.") == ["Cannot be judged."]
+
+
+def test_no_percentage_is_printed_of_a_value_that_may_be_zero(tmp_path):
+    """A first state of -0.0005 with an interval of 0.0008 was "± 158 %"."""
+    time = np.linspace(0, 5, 101)
+    record = di.Experiment(time, outputs={"y": 2 * time + 0.01 * np.random.default_rng(0).standard_normal(101)})
+    line = di.EquationModel(states={}, inputs=[], outputs={"y": "a*t + b"}, parameters=["a", "b"])
+    estimate = di.identify(di.Problem(line, [record], [di.Parameter("a", 1.0), di.Parameter("b", 0.0)]), progress=False)
+    low, high = estimate.uncertainty.interval("b")
+    assert low < 0 < high
+    page = di.report.html(estimate, tmp_path / "page.html").read_text(encoding="utf-8")
+    assert len(re.findall(r"± [\d.]+ %", page.split('id="result"')[1].split("</table>")[0])) == 1

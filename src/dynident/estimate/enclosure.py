@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dynident._util.data_classes import short_fields
 from dynident.errors import ProblemError
 from dynident.statistics.uncertainty import LEVEL, Uncertainty, check_single_kind, index_of
 
@@ -45,6 +46,8 @@ class Band:
     resets: tuple[float, ...] = ()  # times at which a parameter was set back to its first range
     run: int = 1
 
+    __repr__ = short_fields
+
 
 @dataclass(frozen=True, eq=False)
 class Enclosure(Uncertainty):
@@ -69,6 +72,8 @@ class Enclosure(Uncertainty):
     last: np.ndarray = field(default_factory=lambda: np.zeros((2, 0, 0)))  # (2, unknowns, boxes) at the end of a record
     plot_pair: tuple[str, ...] = ()  # the two unknowns to draw; the first two unless said
     truth: Mapping[str, float | np.ndarray] = field(default_factory=dict)  # to be drawn: a number, or one per sample
+
+    __repr__ = short_fields
 
     @property
     def heading(self) -> str:

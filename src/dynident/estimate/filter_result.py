@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from dynident._util.data_classes import short_fields
 from dynident.models.augmented import ParameterTransform
 from dynident.statistics.distributions import chi_square_quantile, normal_quantile
 from dynident.statistics.residual_tests import (
@@ -38,6 +39,8 @@ class FilterRecord:
     smoothed: np.ndarray | None = None  # (samples, names) with the whole record known
     smoothed_std: np.ndarray | None = None
 
+    __repr__ = short_fields
+
     @property
     def nis(self) -> np.ndarray:
         """Normalised innovation squared per sample; NaN where nothing was measured."""
@@ -57,6 +60,8 @@ class FilterResult:
     initial_std: Mapping[str, float] = field(default_factory=dict)
     loglik: float = np.nan
     tests: tuple[ResidualTest, ...] = ()
+
+    __repr__ = short_fields
 
     @property
     def consistent(self) -> bool:
@@ -123,6 +128,8 @@ class FilterCovariance(Uncertainty):
     remarks: Mapping[str, str] = field(default_factory=dict)
     fixed: Mapping[str, float] = field(default_factory=dict)
     consistent: bool = True  # the verdict on the innovations
+
+    __repr__ = short_fields
 
     @property
     def meaning(self) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dynident._util.data_classes import short_fields
+
 
 @dataclass(frozen=True)
 class BaseParameter:
@@ -97,3 +99,5 @@ class RobotResult:
     instrumental_std: Mapping[str, float] | None = None
     didim: DidimCheck | None = None
     of_file: Mapping[str, float] | None = None  # the file's inertias with friction and motors fitted, as rms_nominal has them
+
+    __repr__ = short_fields

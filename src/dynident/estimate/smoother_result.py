@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from dynident._util.data_classes import short_fields
+
 FEWEST_INTERVALS = 8  # intervals in a row over which errors are added up
 NOTABLE = 3.0  # standard deviations; smoothed errors are smaller than those that acted
 
@@ -22,6 +24,8 @@ class SmootherRecord:
     std: np.ndarray  # (nodes, names); NaN where the weights are no variances
     model_error: np.ndarray  # (nodes, names): xi of (3.5), what the rate lacks from here to the next; NaN at the end
     error_std: np.ndarray  # (nodes, names) of the smoothed model error, if it errs as weighted; NaN as std, and at the end
+
+    __repr__ = short_fields
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,8 @@ class SmootherResult:
     weights: Mapping[str, float]  # W of what may err
     drifting: tuple[str, ...] = ()  # parameters among the names
     strides: tuple[PseudoTimeStep, ...] = field(default=())  # empty where the smoother alone found it
+
+    __repr__ = short_fields
 
     def share_of_cost(self) -> dict[str, float]:
         """What the errors of each state or parameter cost, over all records: xi' W xi over time."""

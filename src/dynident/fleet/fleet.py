@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dynident._util.data_classes import short_fields
 from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.fleet.records import FleetRecord, records_from
 from dynident.methods.method import Method
@@ -106,6 +107,8 @@ class Fleet:
     timeout: float | None = None
     retries: int = RETRIES
     folder: str | Path = "."
+
+    __repr__ = short_fields
 
     def __post_init__(self) -> None:
         if not isinstance(self.model, Model):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -35,12 +36,15 @@ from dynident.report.result_table import (
     result_rows,
 )
 from dynident.report.sections import SECTIONS
+from dynident.statistics.verdict import GO_ON
 
 WORST_LAST = ("green", "grey", "amber", "orange", "red")  # colours of verdicts
+SENTENCE_END = r"(?<=[.?!]) (?=[A-Z0-9])"
 NAMED_RECORDS = 3  # in the heading; the section on the problem lists all of them
 VERDICT = """
 <div class="verdict {{ colour }}"{% if not converged %} role="alert"{% endif %}>
-<p class="first"><strong class="grade {{ verdict.colour }}">{{ verdict.grade }}</strong> {{ verdict.sentence }}</p>
+<p class="first"><strong class="grade {{ verdict.colour }}">{{ verdict.grade }}</strong> {{ head }}</p>
+{% for paragraph in more %}<p class="more">{{ paragraph }}</p>{% endfor %}
 {% for validation in validations %}{% if validation.verdict %}
 <p class="validated"><strong class="grade {{ validation.verdict.colour }}">{{ validation.verdict.grade }}</strong>
 <b>{{ validation.experiment }}</b>, not fitted: {{ validation.verdict.sentence }}</p>{% endif %}{% else %}
@@ -122,8 +126,17 @@ def _strip(estimate: Estimate, word: str, sentence: str) -> Markup:
     said = f"{', '.join(open_ones)} ({len(open_ones)} of {counted(len(rows), 'unknown')})" if open_ones else ""
     colours = [estimate.verdict.colour, *(v.verdict.colour for v in estimate.validations if v.verdict is not None),
                *(["amber"] if open_ones else [])]
-    return filled(VERDICT, converged=estimate.converged, word=word, sentence=sentence, verdict=estimate.verdict,
-                  validations=estimate.validations, undetermined=said, colour=max(colours, key=WORST_LAST.index))
+    head, *more = paragraphs(estimate.verdict.sentence)
+    return filled(VERDICT, head=head, more=more, converged=estimate.converged, word=word, sentence=sentence,
+                  verdict=estimate.verdict, validations=estimate.validations, undetermined=said,
+                  colour=max(colours, key=WORST_LAST.index))
+
+
+def paragraphs(sentence: str) -> list[str]:
+    """A verdict as it is read: what it says, what was found about it, and what to try next."""
+    found, _, next_steps = sentence.partition(f" {GO_ON}")
+    head, _, rest = re.sub(SENTENCE_END, "\n", found, count=1).partition("\n")
+    return [part for part in (head, rest, f"{GO_ON}{next_steps}" if next_steps else "") if part]
 
 
 def _now() -> str:

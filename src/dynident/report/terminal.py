@@ -39,6 +39,7 @@ from dynident.report.result_table import (
     written,
 )
 from dynident.statistics.uncertainty import LEVEL
+from dynident.statistics.verdict import GO_ON
 
 if TYPE_CHECKING:
     from dynident.boundary.solve_bvp.result import BoundarySolution
@@ -110,7 +111,8 @@ def print_verdict(verdict: Verdict, console: Console | None = None) -> None:
 
 
 def _verdict(verdict: Verdict) -> Text:
-    return Text.assemble((f"[{verdict.grade}]", STYLES[verdict.colour]), " ", clean(verdict.sentence))
+    said = clean(verdict.sentence).replace(f" {GO_ON}", f"\n{GO_ON}")
+    return Text.assemble((f"[{verdict.grade}]", STYLES[verdict.colour]), " ", said)
 
 
 def _headline(estimate: Estimate) -> RenderableType:

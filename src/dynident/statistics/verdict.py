@@ -50,6 +50,7 @@ class Cause(StrEnum):
     WITHIN_BOUNDS = "within guaranteed bounds"
 
 
+GO_ON = "To go on: "  # begins what a sentence says to try next
 SEVERITY = (Grade.UNJUDGED, Grade.NOISE, Grade.SLOW_NOISE, Grade.OTHER_NOISE, Grade.SLOW_REMAINDER, Grade.SMALL_REMAINDER,
             Grade.ROUGH, Grade.NOT)  # what cannot be judged does not matter beside what can
 COLOURS: Mapping[Grade, str] = {

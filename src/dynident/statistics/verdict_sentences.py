@@ -206,9 +206,9 @@ VALIDATED: Mapping[Grade | tuple[Grade, Cause], Callable[[SignalFit, NoiseOfFit]
         f"{percent(fit.statistics.line_rms / fit.statistics.signal_std)}){_beside_fit(fit, known)}."),
     (Grade.ROUGH, Cause.STRUCTURE): lambda fit, known: (
         f"Predicts this record roughly, within {_new_share(fit)} of the signal: {_new_rms(fit)}{_beside_fit(fit, known)}. The "
-        f"model misses an effect: as in the fit, graded {known.grade}, the error follows the input or the motion, and a linear "
-        f"black box of the same order, fitted to this record, leaves {'less' if fit.linear_is_better else 'no more'}: "
-        f"{amount(fit.linear_rms, fit.unit)}."),
+        f"model, with these values, misses an effect: as in the fit, graded {known.grade}, the error follows the input or the "
+        f"motion, and a linear black box of the same order, fitted to this record, leaves "
+        f"{'less' if fit.linear_is_better else 'no more'}: {amount(fit.linear_rms, fit.unit)}."),
     (Grade.NOT, Cause.DIVERGES): lambda fit, known: (
         "Does NOT predict this record: with the fitted values the model leaves the finite numbers. Look at its inputs and "
         "at its initial state, or fit this record as well."),

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from dynident.estimate.estimate import Estimate
 from dynident.models.equations import EquationModel
-from dynident.statistics.verdict import Cause, Grade, Verdict
+from dynident.statistics.verdict import GO_ON, Cause, Grade, Verdict
 
 REMAINS = (Grade.SMALL_REMAINDER, Grade.ROUGH, Grade.NOT)
 MISSED = (Cause.STRUCTURE, Cause.STRUCTURE_OR_MINIMUM)
@@ -46,7 +46,7 @@ def with_way_out(estimate: Estimate, verdict: Verdict) -> Verdict:
         said.append("fit each record alone: where that is to the noise, a value differs between them (shared=False)")
     if isinstance(model, EquationModel) and model.states and not model.hybrid and estimate.smoothed is None:
         said.append("boundary_value() shows which rate errs, and when")
-    return replace(verdict, sentence=f"{verdict.sentence} To go on: {'; '.join(said)}.") if said else verdict
+    return replace(verdict, sentence=f"{verdict.sentence} {GO_ON}{'; '.join(said)}.") if said else verdict
 
 
 def _listed(names: list[str]) -> str:

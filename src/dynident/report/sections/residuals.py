@@ -81,7 +81,7 @@ def _group(estimate: Estimate, experiment: Experiment, output: str, residual: np
     outliers = int(np.sum(np.abs(known) > OUTLIER * std)) if std > 0 else 0
     unit = experiment.units.get(output) or estimate.problem.model.units.get(output, "")
     said = (f"{counted(known.size, 'measured value')}, mean {quantity(float(np.mean(known)), unit)}, std "
-            f"{quantity(float(np.std(known)), unit)}, {counted(outliers, 'outlier')} beyond {OUTLIER:.0f} standard deviations.")
+            f"{quantity(float(np.std(known)), unit)}, {outliers:,} beyond {OUTLIER:.0f} times {quantity(std, unit)}.")
     charts = [_histogram(residual, std, title)] if std > 0 else []  # a perfect fit leaves nothing to distribute
     charts.append(_memory(residual, title))
     if known.size >= FEWEST_VALUES and std > 0:

@@ -132,7 +132,7 @@ def result(estimate: Estimate) -> Markup:
 
 def _shown(row: ResultRow, value: str, unknown: Unknown) -> dict[str, Any]:
     half = (row.high - row.low) / 2
-    known = math.isfinite(half) and row.number != 0
+    known = math.isfinite(half) and half <= abs(row.number) and row.number != 0  # else it may be zero
     return {"name": row.name, "value": value, "interval": row.interval, "unit": row.unit, "remark": row.remark,
             "open": row.open, "bounds": _bounds(row, unknown),
             "relative": f"± {_two_digits(100 * half / abs(row.number))} %" if known else "",

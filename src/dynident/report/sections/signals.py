@@ -39,7 +39,7 @@ SIGNALS_TEMPLATE = GRADED + """
 {%- if filtered %} Below: innovations, the errors of predictions from all samples before, of which noise of the model and of
 inputs is a part; shaded where 95 % of them were foreseen.
 {%- elif shaded %} Shaded: where 95 % of the residuals belong if the noise is as stated.{% endif %}
- Drag across a chart to look at a stretch, double-click to return.</p>
+ <span class="on-screen">Drag across a chart to look at a stretch, double-click to return.</span></p>
 {% if left_out %}<p class="hint">{{ left_out }}</p>{% endif %}
 {% if records | length > 1 %}
 <nav class="records" aria-label="Experiments">
