@@ -20,9 +20,8 @@ import argparse
 import json
 import sys
 import tempfile
-import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -39,6 +38,7 @@ from dynident.methods.open_loop import open_loop_residuals
 STORE = (Path(tempfile.mkdtemp()) if SMOKE else Path("results")) / "arrival.jsonl"
 CHI_SQUARE_ROOM = 10.0  # above the optimum, within which an end is that optimum
 STANDARD_ERRORS = 4.0
+SHORT_FIT = 0.3  # CPU seconds, below which a fit is timed three times
 IDENTIFIABLE = 0.3  # of the truth: a larger standard error says that the record does not show a parameter
 METHODS = {"automatic": lambda: di.automatic(), "multiple_shooting": lambda: di.multiple_shooting(),
            "full_discretization": lambda: di.full_discretization(), "boundary_value": lambda: di.boundary_value(),
@@ -78,6 +78,7 @@ def optimum(name: str) -> tuple[float, dict[str, tuple[float, float]]]:
     """Chi-square of the fit that was started at the truth, and parameters with their standard errors where identifiable."""
     problem = plants.problem_at_truth(name)
     estimate = fitted(problem, di.single_shooting())
+    fitted(problem, di.multiple_shooting())  # whatever is compiled and read once, before a clock runs
     assert estimate is not None
     truth = plants.plant(name).truth
     known = {p: (value, estimate.uncertainty.std(p)) for p, value in truth.items()
@@ -123,9 +124,7 @@ def run_one(method: str, plant: str, factor: int, start: int, case: str) -> Run:
         values, spent = by_peer(method, plant, factor, start, given, bounds, equal_seconds(plant, factor, start, case))
         estimate = None
     else:
-        began = time.process_time()
-        estimate = fitted(plants.problem(plant, factor, start, given, bounds), METHODS[method]())
-        spent = time.process_time() - began
+        spent, estimate = quickest(lambda: fitted(plants.problem(plant, factor, start, given, bounds), METHODS[method]()))
         values = None if estimate is None else dict(estimate.values)
     if values is None:
         return Run(method, plant, factor, start, case, False, np.inf, None, False, "refused", spent, 0)
@@ -134,6 +133,12 @@ def run_one(method: str, plant: str, factor: int, start: int, case: str) -> Run:
                None if estimate is None else estimate.believed, True if estimate is None else estimate.converged,
                "" if estimate is None else estimate.arrived_by, spent,
                0 if estimate is None else int(estimate.counts.get("jacobians", 0)))
+
+
+def quickest(fit: Callable[[], di.Estimate | None]) -> tuple[float, di.Estimate | None]:
+    """CPU seconds of a fit and its estimate; of a short one the best of three, since other work on the machine only adds."""
+    spent, estimate = once(fit)
+    return (min(spent, *(once(fit)[0] for _ in range(2))) if spent < SHORT_FIT else spent), estimate
 
 
 def equal_seconds(plant: str, factor: int, start: int, case: str) -> float:
@@ -155,8 +160,8 @@ def wanted(options: argparse.Namespace) -> Iterator[tuple]:
     for start in range(options.first, options.first + options.starts):
         for factor in map(int, options.factors.split(",")):
             for case in cases:
-                for method in options.methods.split(","):
-                    for name in names:
+                for name in names:
+                    for method in options.methods.split(","):  # side by side, since other work on the machine comes and goes
                         yield method, name, factor, start, case
 
 

@@ -40,6 +40,13 @@ def ended(problem: di.Problem, method: object, **options: object) -> Status:
         return stopped.estimate.status
 
 
+def twins() -> di.Problem:
+    """Two decays that begin at one rate: the cost bends down where the two rates part."""
+    model = di.EquationModel(states={"x": "-k1*x", "y": "-k2*y"}, outputs={"sum": "x + y"})
+    run = di.Experiment(T, outputs={"sum": np.exp(-0.5 * T) + np.exp(-4 * T) + NOISE}, initial={"x": 1.0, "y": 1.0})
+    return di.Problem(model, [run], [di.Parameter("k1", 2.0), di.Parameter("k2", 2.0)])
+
+
 def few_samples() -> di.Problem:
     run = di.Experiment([0, 1, 2, 3], outputs={"x": [1, 0.61, 0.37, 0.22]}, noise={"x": di.Gaussian(0.01)}, initial={"x": 1.0})
     return di.Problem(di.EquationModel(states={"x": "-k*x"}), [run], [di.Parameter("k", 0.5)])
@@ -149,6 +156,7 @@ EXAMPLES: dict[StatusCode, Callable[[], Status]] = {
     StatusCode.CONVERGED: lambda: ended(decay(), di.single_shooting()),
     StatusCode.CONVERGED_IDENTIFIABLE: lambda: ended(decay(di.Parameter("k", 0.5), di.Parameter("c", 1.0), rate="-k*x*tanh(c)"), di.least_squares()),
     StatusCode.CONVERGED_PERTURBED_START: lambda: ended(decay(di.Parameter("a", 0.0), rate="-a**2*x"), di.single_shooting()),
+    StatusCode.CONVERGED_BESIDE_SADDLE: lambda: ended(twins(), di.single_shooting()),
     StatusCode.SIMULATION_NOISE: lambda: ended(decay(y=np.where(T > 0, 0.0, 1.0)), di.single_shooting()),
     StatusCode.FILTERED: lambda: ended(decay(), di.kalman()),
     StatusCode.FILTERED_UNJUDGED: lambda: ended(few_samples(), di.kalman()),

@@ -16,6 +16,7 @@ class StatusCode(StrEnum):
     CONVERGED_NO_PROGRESS = "converged_no_progress"  # no step helps, and none is needed
     CONVERGED_ROUTES_AGREE = "converged_routes_agree"  # no solver came to its own end, but several stopped at the same place
     CONVERGED_PERTURBED_START = "converged_from_perturbed_start"  # zero sensitivity at the start that was given
+    CONVERGED_BESIDE_SADDLE = "converged_beside_a_saddle"  # the first end was one: the cost falls beside it
     CONVERGED_LIMIT_CASE = "converged_limit_case"  # the minimum lies at infinity, and the limit follows the data
     FILTERED = "filtered"
     FILTERED_INCONSISTENT = "filtered_inconsistent"  # the innovations are not as predicted
@@ -59,6 +60,7 @@ CLAUSES: Mapping[StatusCode, str] = {
     StatusCode.CONVERGED_ROUTES_AGREE: ("to {room:.2g} in chi-square, within which {count} fits stopped without coming to an "
                                         "end of their own"),
     StatusCode.CONVERGED_PERTURBED_START: "{reason} (restarted from a perturbed {names}: zero sensitivity at the given start)",
+    StatusCode.CONVERGED_BESIDE_SADDLE: "{reason} (restarted beside a saddle, along {names})",
     StatusCode.CONVERGED_LIMIT_CASE: "{reason}, limit case: {names} unbounded",
     StatusCode.SIMULATION_NOISE: ("after {spent} at the limit of the simulation's own noise, which hides steps of {hidden:.1g} "
                                   "standard errors"),

@@ -168,6 +168,8 @@ CHI_SQUARE_CONFIDENCE = 0.999  # of the limit of reduced chi-square, at the effe
 CHI_SQUARE_LEAST, CHI_SQUARE_HIGHEST = 1.25, 2.0  # ... which lies between these for sixty samples and more
 HIDDEN_ERROR = 0.7  # of the noise's rms; a short record that would hide a larger error is not called noise
 CHI_SQUARE_TOO_SMALL = 0.6  # reduced; residuals as small as this say that the given std is too large to prove anything
+EACH_UNLIKELY = 0.05  # probability of residuals so large, and of neighbours so alike, each of which noise has now and then
+TOGETHER_UNLIKELY = 1e-4  # the product of the two; white noise of the given size has it in one of a thousand fits
 LEAST_INNOVATION = 0.1  # of the variance; slow noise has more that is new at each sample (AR(0.9) .19), a wrong model less
 NAIVE_SHARE = 0.9  # of what a straight line leaves; a model that leaves more explains nothing
 TREND_SHARE = 0.5  # of the signal; what leaves less describes a record that is a trend and white noise
@@ -205,6 +207,7 @@ SETTLED_MISFIT = 0.1  # chi-square; fits that stop within it lie within a third 
 TIED_MISFIT = 1e-6  # relative; ends that differ by less are told apart by rounding alone, and the first of them counts
 SAME_MISFIT = 1e-3  # relative; ends of two routes that differ by less are the same minimum
 BETTER_MISFIT = 1e-2  # relative; a route that gains less has found nothing else
+BENDS_DOWN = 0.02  # of what is left over, that a step of one along a bend gains; differences err by 1e-3 of the largest bend
 
 # -- plans (design)
 

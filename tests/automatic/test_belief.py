@@ -110,3 +110,16 @@ def test_noise_that_a_controller_feeds_back_is_noise(seed):
     steps = np.repeat(np.random.default_rng(seed).uniform(-1, 1, 41), 10)[:TIME.size]
     for u in (-3 * measured, np.clip(-3 * measured, -0.04, 0.04), steps - 3 * measured, steps, np.sign(steps)):
         assert driven(measured, u).level is BeliefLevel.NOISE
+
+
+@pytest.mark.parametrize(("chi_square", "correlation", "expected"), [
+    (1.15, 0.0, BeliefLevel.NOISE), (1.0, 0.15, BeliefLevel.NOISE), (1.19, 0.15, BeliefLevel.SMALL)])
+def test_what_is_large_and_alike_at_once_is_not_taken_for_noise(chi_square, correlation, expected):
+    """Either happens by chance; an enzyme's wrong minimum had both, and lay 32 in chi-square above the right one."""
+    r = noise(seed=1)
+    neighbours = np.roll(r, 1) / np.std(r)
+    r = r / np.std(r)
+    r = r - (r @ neighbours) / r.size * neighbours  # white to lag one
+    r = r + (correlation * neighbours if correlation else 0.0)
+    r *= 0.01 * np.sqrt(chi_square / np.mean(r**2))
+    assert level(r, 0.01) is expected

@@ -281,6 +281,25 @@ def test_chaos_is_solved(end, samples):
         assert estimate.values[name] == pytest.approx(truth, rel=0.02)
 
 
+@pytest.mark.slow
+def test_what_noise_in_the_model_finds_of_chaos_is_simulated_from_there():
+    """By one state and from far: a filter finds the parameters, and along its states a simulation meets the record.
+
+    From the parameters alone it went astray, and the stage ended the search as "noise in the model".
+    """
+    time = np.linspace(0, 6, 301)
+    x = exact(lambda t, x: [10 * (x[1] - x[0]), x[0] * (28 - x[2]) - x[1], x[0] * x[1] - 8 / 3 * x[2]], [1, 2, 20], time)[0]
+    x += 0.01 * np.std(x) * np.random.default_rng([0, *b"lorenz"]).standard_normal(time.size)
+    model = di.EquationModel(states={"x": "s*(y - x)", "y": "x*(r - z) - y", "z": "x*y - b*z"}, outputs={"x": "x"},
+                             parameters=["s", "r", "b"])
+    run = di.Experiment(time, {}, {"x": x}, noise={"x": di.Gaussian(0.071)})
+    far = {"s": 0.6754832903748359, "r": 542.2438475610564, "b": 34.86154743049991}
+    estimate = di.identify(di.Problem(model, [run], [di.Parameter(n, v) for n, v in far.items()]), progress=False)
+    assert estimate.believed and estimate.statistics["reduced_chi2"] < 1.3
+    for name, truth in (("s", 10.0), ("r", 28.0), ("b", 8 / 3)):
+        assert estimate.values[name] == pytest.approx(truth, rel=0.02)
+
+
 @pytest.mark.parametrize(("bend", "believed"), [(0.0, True), (0.3, False)])
 def test_a_static_nonlinearity_that_leaves_white_residuals_is_seen(bend, believed):
     """A sensor that sees the square of a white input: believed at once, and graded A, with 18 % of the signal left over."""

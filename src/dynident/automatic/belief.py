@@ -17,6 +17,7 @@ import numpy as np
 from dynident.methods.open_loop import Residuals
 from dynident.problem.experiment import Experiment
 from dynident.problem.problem import Problem, given_std
+from dynident.statistics.distributions import chi_square_sf, normal_sf
 from dynident.statistics.residual_statistics import (
     FEW_SAMPLES,
     ResidualStatistics,
@@ -28,11 +29,13 @@ from dynident.statistics.residual_statistics import (
 from dynident.statistics.verdict_rule import FEWEST_FREE, FEWEST_SAMPLES
 from dynident.tolerances import (
     CHI_SQUARE_TOO_SMALL,
+    EACH_UNLIKELY,
     EXACT_REMAINDER,
     LEAST_INNOVATION,
     NAIVE_SHARE,
     QUANTISATION_SHARE,
     SMALL_REMAINDER,
+    TOGETHER_UNLIKELY,
 )
 
 
@@ -104,6 +107,10 @@ def believe_series(name: str, s: ResidualStatistics, unknowns: float) -> Belief:
     rms, few = f"rms {s.rms:.3g}", s.samples < FEWEST_SAMPLES or s.samples - unknowns < FEWEST_FREE
     if s.rms <= QUANTISATION_SHARE * s.quantisation:
         return Belief(BeliefLevel.NOISE, f"{name}: what is left, {rms}, is below the step of the record, {s.quantisation:.3g}.")
+    if expected and not few and chi is not None and unlikely_noise(s, chi, unknowns):
+        return Belief(BeliefLevel.SMALL, f"{name}: what is left, {rms}, might be what the given std lets expect (reduced "
+                                         f"chi-square {chi:.3g}), but it is large for that, and neighbours are alike "
+                                         f"(correlation {s.lag_one:.2f}).")
     if expected and not few and (white is not False or (_given(chi) >= CHI_SQUARE_TOO_SMALL
                                                         and s.innovation >= LEAST_INNOVATION)):
         return Belief(BeliefLevel.NOISE, f"{name}: what is left, {rms}, is what the given std lets expect (reduced chi-square "
@@ -127,6 +134,16 @@ def believe_series(name: str, s: ResidualStatistics, unknowns: float) -> Belief:
         return Belief(BeliefLevel.UNJUDGED, f"{name}: {s.samples} samples do not tell whether what is left, {rms}, is white.")
     return Belief(BeliefLevel.SMALL if share <= SMALL_REMAINDER else BeliefLevel.NONE,
                   f"{left}: the past predicts {100 * s.memory:.0f} % of it.", chi is not None and not expected)
+
+
+def unlikely_noise(s: ResidualStatistics, chi_square: float, unknowns: float) -> bool:
+    """Whether size and correlation of neighbours, each no proof by itself, would together be a rare chance (Fisher 1932).
+
+    Slow noise of the given size is no such case: there only the correlation is out of the ordinary.
+    """
+    size = chi_square_sf(chi_square * s.samples, max(1.0, s.samples - unknowns))
+    alike = normal_sf(s.lag_one * np.sqrt(s.samples))
+    return max(size, alike) < EACH_UNLIKELY and size * alike < TOGETHER_UNLIKELY
 
 
 def _given(chi: float | None) -> float:

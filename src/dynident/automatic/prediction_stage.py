@@ -48,7 +48,7 @@ def prediction_stage(setup: AutomaticSetup, state: AutomaticState) -> AutomaticS
     state = state.with_cost({key: found.counts[key] - first.counts[key] for key in ("simulations", "jacobians")})
     if found.criterion == OUTPUT_ERROR:
         return replace(state, predicted=found).with_row("prediction", before, found.notes[0])
-    state = refit(setup, state, "prediction", StartTrajectory({n: float(found.values[n]) for n in setup.problem.names}))
+    state = refit(setup, state, "prediction", StartTrajectory.of(found))  # along the filter's states, which follow the record
     state = state.with_row("prediction", before, str(found.status))
     if state.best is not None and (state.best.is_noise or (state.stopped is None and _far_better(state.best, best))):
         return state

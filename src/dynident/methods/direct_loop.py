@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from dynident.errors import SimulationDiverged
 from dynident.integrators.adaptive import RADAU5
 from dynident.linalg.finite_problem import Variables
 from dynident.methods.direct_steps import (
@@ -23,13 +24,16 @@ from dynident.methods.direct_steps import (
     reweight,
     safeguard,
     solve,
+    solve_from,
     transcribe,
 )
 from dynident.methods.integrator_choice import check_integrator_at, choose_again, choose_integrator
 from dynident.methods.noise_estimation import initial_noise_std
 from dynident.methods.outer_loop import OuterLoop
+from dynident.methods.saddles import is_asked, leaves_more_than_noise, lower_beside
 from dynident.methods.unstable_records import blame_instability
 from dynident.problem.problem import Problem
+from dynident.solvers.safeguards import escapes
 from dynident.status import Status, StatusCode
 from dynident.tolerances import (
     INTEGRATION_ELSEWHERE,
@@ -38,6 +42,33 @@ from dynident.tolerances import (
     INTEGRATION_WRONG,
 )
 from dynident.transcription.shooting import Shooting
+
+
+def escape_saddle(setup: DirectSetup, state: OuterState) -> OuterState:
+    """In the first round, solve again from beside an end that leaves more than noise, where the cost falls beside it."""
+    if state.rounds != 1 or not state.converged:
+        return state
+    assert state.solved is not None and state.simulated is not None
+    (shooting, there), finite, reached = state.simulated, state.finite, state.solved.result
+    freedom = finite.residual_count - len(finite.names)
+    if not (is_asked(setup.problem, shooting) and leaves_more_than_noise(reached.evaluation, freedom, bool(state.noise_std))):
+        return state
+    whole = shooting.whole_records()
+    before = dict(whole.counts)
+    beside = lower_beside(setup.problem, whole, shooting.linearization(there))
+    state = replace(state, log=state.log.with_counts({key: n - before[key] for key, n in whole.counts.items()}))
+    if beside is None:
+        return state
+    begun = Variables(finite.coordinates.coordinates(beside.values), whole.start().nodes)
+    try:
+        runs = whole.run(begun, False)
+        begun = finite.from_states(begun.unknowns, [r.grid.time for r in whole.records], [run.states for run in runs])
+        result, state = solve_from(setup, state, begun)
+    except SimulationDiverged:
+        return state
+    if not escapes(finite, reached, result):
+        return state
+    return replace(state.with_result(result), saddle=", ".join(beside.names), simulated=finite.to_shooting(result.point))
 
 
 def check_integrator(setup: DirectSetup, state: OuterState) -> OuterState:
@@ -66,7 +97,7 @@ def check_integrator(setup: DirectSetup, state: OuterState) -> OuterState:
 
 DIRECT_LOOP: OuterLoop[DirectSetup, OuterState] = OuterLoop(
     prepare=(choose_first_substeps, transcribe, check_start, relax),
-    round=(transcribe, solve, escape_stationary_start, reweight, refine),
+    round=(transcribe, solve, escape_stationary_start, escape_saddle, reweight, refine),
     conclude=(count_rounds, blame_instability, check_integrator, safeguard), finished=finished)
 
 

@@ -136,6 +136,7 @@ class OuterState:
     integration_shift: float = 0.0  # standard errors by which it may move the estimate, for residuals of size one
     note: str = ""  # on the integrator
     perturbed: str = ""  # unknowns that the solver had to be moved away from their start
+    saddle: str = ""  # unknowns along which a first end was left, a saddle
     solver: str = ""
     log: RunLog = field(default_factory=RunLog)
 
@@ -233,13 +234,13 @@ def solve(setup: DirectSetup, state: OuterState) -> OuterState:
 
 def _solve_from_relaxed(setup: DirectSetup, state: OuterState) -> tuple[SolverResult, OuterState]:
     try:
-        result, state = _solve_from(setup, state, state.variables)
+        result, state = solve_from(setup, state, state.variables)
     except SimulationDiverged:
         return _solve_or_refuse(setup, state, state.start, AT_START)
     if not _went_astray(setup, state, result):
         return result, state
     try:
-        other, state = _solve_from(setup, state, state.start)
+        other, state = solve_from(setup, state, state.start)
     except SimulationDiverged:
         return result, state
     return min(result, other, key=lambda one: (not one.converged, one.evaluation.cost)), state
@@ -248,12 +249,12 @@ def _solve_from_relaxed(setup: DirectSetup, state: OuterState) -> tuple[SolverRe
 def _solve_or_refuse(setup: DirectSetup, state: OuterState, point: Variables | None, where: str
                      ) -> tuple[SolverResult, OuterState]:
     try:
-        return _solve_from(setup, state, point)
+        return solve_from(setup, state, point)
     except SimulationDiverged as bad:
         raise refusal(setup, state.finite, point, bad, where) from None
 
 
-def _solve_from(setup: DirectSetup, state: OuterState, point: Variables | None, logged: bool = True
+def solve_from(setup: DirectSetup, state: OuterState, point: Variables | None, logged: bool = True
                 ) -> tuple[SolverResult, OuterState]:
     """Raises SimulationDiverged where the solver cannot even begin: derivatives that are not finite."""
     assert point is not None
@@ -283,7 +284,7 @@ def escape_stationary_start(setup: DirectSetup, state: OuterState) -> OuterState
         return state.with_result(reject_piecewise_constant(result, finite.names, jumps))
     for point in perturbed_points(finite, result.point, stuck):
         try:
-            there, state = _solve_from(setup, state, point)
+            there, state = solve_from(setup, state, point)
         except SimulationDiverged:
             continue
         if there.interrupted or escapes(finite, result, there):
@@ -365,6 +366,8 @@ def count_rounds(setup: DirectSetup, state: OuterState) -> OuterState:
     reason = Status.of(code, spent=state.log.spent(state.rounds))
     if state.perturbed:
         reason = Status.of(StatusCode.CONVERGED_PERTURBED_START, reason=reason, names=state.perturbed)
+    if state.saddle:
+        reason = Status.of(StatusCode.CONVERGED_BESIDE_SADDLE, reason=reason, names=state.saddle)
     if result.reason.code not in SPENT_SAID:
         reason = Status(f"{reason}, {result.reason}", result.reason.code)
     return state.with_result(replace(result, reason=reason))
@@ -380,7 +383,7 @@ def safeguard(setup: DirectSetup, state: OuterState) -> OuterState:
     if further is None:
         return state
     try:
-        there, state = _solve_from(setup, state, further, logged=False)
+        there, state = solve_from(setup, state, further, logged=False)
     except SimulationDiverged:  # no word on what is beyond
         return state
     if _is_alias(setup, state, there):
