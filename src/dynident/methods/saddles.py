@@ -1,10 +1,10 @@
 """Saddles: does the cost fall beside an end, in any direction that the data can see?
 
-At a saddle point every first derivative vanishes, so that every test of a small step is passed: two decays with one rate for both
-keep it, where the record has two. Second derivatives tell. Half the Hessian of a sum of squares is J'J plus the residuals
-times their own second derivatives, here by differences of J'r. A step of one along a direction changes the residuals by as much
-as is left over, or an unknown by its size, whichever comes first: so a bend is measured in what it can gain. What bends down is
-walked along to either side, and only a simulation that costs less proves a saddle.
+At a saddle point every first derivative vanishes, so that every test of a small step is passed: two decays that begin at one
+rate keep it, both, where the record has two. Second derivatives tell. Half the Hessian of a sum of squares is J'J plus the
+residuals times their own second derivatives, here by differences of J'r. A step of one along a direction changes the residuals
+by as much as is left over, or an unknown by its size, whichever comes first: so a bend is measured in what it can gain. What
+bends down is walked along to either side, and only a simulation that costs less proves a saddle.
 
 What is left at a saddle is no noise, so that ends which leave noise alone are not asked.
 """
