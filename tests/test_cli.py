@@ -19,7 +19,7 @@ import dynident.verbs.identify
 from dynident.cli import COMMANDS, main
 from dynident.codegen.compiler import compiler
 from dynident.errors import NotConverged, NotSupported
-from dynident.io.results.result_folder import load, reserved
+from dynident.io.results.result_folder import load, reserve_folder
 from dynident.methods.options import option_rows
 from dynident.methods.presets import METHODS, method_class
 
@@ -208,7 +208,7 @@ def test_ctrl_c_before_the_first_point_leaves_with_130_and_nothing(folder, capsy
 
 
 def test_second_fit_into_the_folder_refuses_while_the_first_runs(folder, capsys):
-    with reserved(folder / "results"):
+    with reserve_folder(folder / "results"):
         assert run("fit", "problem.toml", "--out", "results") == 2
     assert "in use by process" in capsys.readouterr().err
 

@@ -361,10 +361,10 @@ def test_a_ragged_row_is_an_error_with_its_line(slide, row, count):
 
 
 def test_empty_files_and_lone_headers_are_refused(slide):
-    assert fault(slide(""), time="t") == "slide.csv is empty."
-    assert fault(slide("\n\n"), time="t") == "slide.csv is empty."
-    assert fault(slide("# nothing\n"), time="t") == "slide.csv holds only comments."
-    assert fault(slide("t,u,y\n"), time="t") == "slide.csv has a header (t, u, y) but no row of numbers."
+    assert fault(slide(""), time="t") == "slide.csv is empty. Export it again."
+    assert fault(slide("\n\n"), time="t") == "slide.csv is empty. Export it again."
+    assert fault(slide("# nothing\n"), time="t") == "slide.csv holds only comments. Export it again."
+    assert fault(slide("t,u,y\n"), time="t") == "slide.csv has a header (t, u, y) but no row of numbers. Export it again."
 
 
 def test_files_that_are_not_text_are_refused(slide):

@@ -24,7 +24,7 @@ from dynident.integrators.propagation import propagator_for
 from dynident.io.problem_file.read import read_problem, write_problem
 from dynident.io.results.estimate_json import RESULT_FORMAT, checksum
 from dynident.io.results.fit_folder import fit_to_folder
-from dynident.io.results.result_folder import load, reserved, save, write_report
+from dynident.io.results.result_folder import load, reserve_folder, save, write_report
 from dynident.methods.presets import multiple_shooting, single_shooting
 from dynident.models.equations import EquationModel
 from dynident.problem.experiment import Experiment
@@ -304,7 +304,7 @@ def test_folder_with_other_files_is_refused_and_left_alone(tmp_path):
 
 
 def test_second_run_into_the_folder_refuses_while_the_first_is_at_work(tmp_path):
-    with reserved(tmp_path / "r"), pytest.raises(InUse):
+    with reserve_folder(tmp_path / "r"), pytest.raises(InUse):
         save(made_by_hand(), tmp_path / "r")
     save(made_by_hand(), tmp_path / "r")
     with exclusive(tmp_path / "r"):

@@ -137,8 +137,9 @@ def test_repeated_times_are_refused_where_they_have_no_meaning():
 def test_priors_are_normal_on_their_scale(prior, value, residual):
     assert prior.residual(value) == pytest.approx(residual, rel=1e-12)
     h = 1e-6 * value
-    assert prior.slope(value) == pytest.approx((prior.residual(value + h) - prior.residual(value - h)) / (2 * h), rel=1e-6)
-    assert prior.bend(value) == pytest.approx((prior.slope(value + h) - prior.slope(value - h)) / (2 * h), rel=1e-5, abs=1e-9)
+    assert prior.derivative(value) == pytest.approx((prior.residual(value + h) - prior.residual(value - h)) / (2 * h), rel=1e-6)
+    change = (prior.derivative(value + h) - prior.derivative(value - h)) / (2 * h)
+    assert prior.second_derivative(value) == pytest.approx(change, rel=1e-5, abs=1e-9)
 
 
 @pytest.mark.parametrize(("parameter", "said"), [

@@ -181,7 +181,7 @@ class BlackBoxProblem:
             residuals.append(weighed.residuals[seen])
             where.append(np.column_stack([np.full(node.size, e), output, node - record.grid.offset]))
         for i, known in self.objective.priors:
-            blocks.append(np.eye(values.size)[i:i + 1] * known.slope(values[i]))
+            blocks.append(np.eye(values.size)[i:i + 1] * known.derivative(values[i]))
             residuals.append(np.array([known.residual(values[i])]))
             where.append(np.array([[-1, -1, i]]))
         return ResidualJacobian.dense(values, np.concatenate(residuals), np.vstack(blocks), ResidualIndex(*np.vstack(where).T))

@@ -41,7 +41,7 @@ def run(arm: Arm, records: Records, validate: Validate = None, out: Out = Path("
 
     from dynident.errors import DynidentError
     from dynident.io.readers.robot_record import read_robot
-    from dynident.io.results.result_folder import reserved, write
+    from dynident.io.results.result_folder import reserve_folder, write
     from dynident.methods.presets import method_from
     from dynident.problem.problem import Problem
     from dynident.report.terminal import print_estimate
@@ -53,7 +53,7 @@ def run(arm: Arm, records: Records, validate: Validate = None, out: Out = Path("
     runs, others = ([read_robot(path, model, gains=factors, degrees=degrees) for path in paths]
                     for paths in (records, validate or []))
     cutoff = filter if filter == "auto" else numbers(filter, "--filter")[0]
-    with reserved(out):
+    with reserve_folder(out):
         estimate, code = fit_problem(Problem(model, runs), method_from(
             {"kind": "inverse_dynamics", "filter": cutoff, "instruments": instruments}))
         for other in others:

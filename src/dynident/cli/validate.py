@@ -38,7 +38,7 @@ def run(results: ResultsPath, record: Record, columns: Columns = [],  # noqa: B0
 
     Example: dynident validate results/ other.csv --column position=q
     """
-    from dynident.io.results.result_folder import AS_GIVEN, load, reserved, write
+    from dynident.io.results.result_folder import AS_GIVEN, load, reserve_folder, write
 
     estimate = load(results, allow_code=allow_code)
     experiment = read_like(first_experiment(results), record, assignments(columns, "--column"), estimate.problem.model)
@@ -47,7 +47,7 @@ def run(results: ResultsPath, record: Record, columns: Columns = [],  # noqa: B0
     print(validation)
     others = [v for v in estimate.validations if v.experiment != validation.experiment]  # the same record is replaced
     given = results / AS_GIVEN
-    with reserved(results):
+    with reserve_folder(results):
         write(dataclasses.replace(estimate, validations=(*others, validation)), results,
               as_given=given.read_bytes() if given.is_file() else None)
     print(f"\nAdded to {results}; open {results / 'report.html'} in a browser.")

@@ -9,7 +9,7 @@ from dynident.errors import SimulationDiverged
 from dynident.integrators.grid import Grid
 from dynident.integrators.propagation import NO_WAY, Propagation, allocate, divergence_error
 from dynident.integrators.scheme import Adaptive
-from dynident.integrators.step_functions import slope, symbol_kind, symbols
+from dynident.integrators.step_functions import symbol_kind, symbols, unknowns_jacobian
 from dynident.models.equations import EquationModel
 from dynident.tolerances import CVODES_ABSOLUTE, CVODES_RELATIVE, RADAU_TOLERANCE
 
@@ -44,7 +44,7 @@ class AdaptivePropagator:
         self.sensitive = _with_directions(self.plain, nx + nf)
         y = model.output(s["t"], s["x"], s["u0"], s["p"])
         self.observe = ca.Function("observe", [s["t"], s["x"], s["u0"], s["p"]],
-                                   [ca.densify(y), ca.densify(slope(y, s, free))])
+                                   [ca.densify(y), ca.densify(unknowns_jacobian(y, s, free))])
 
     def run(self, grid: Grid, first: np.ndarray, nodes: np.ndarray, p: np.ndarray, sensitivities: bool,
             reuse: Propagation | None = None) -> Propagation:

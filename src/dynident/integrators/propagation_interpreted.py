@@ -12,7 +12,7 @@ from dynident.errors import SimulationDiverged
 from dynident.integrators.grid import Grid
 from dynident.integrators.propagation import NO_ROOT, Propagation, allocate, divergence_error
 from dynident.integrators.scheme import Explicit, Implicit
-from dynident.integrators.step_functions import slope, stage_functions, symbol_kind, symbolic_step, symbols
+from dynident.integrators.step_functions import stage_functions, symbol_kind, symbolic_step, symbols, unknowns_jacobian
 from dynident.models.equations import EquationModel
 from dynident.tolerances import STAGE_NEWTON_ROUNDING, STAGE_NEWTON_STEP
 
@@ -111,7 +111,7 @@ class InterpretedPropagator:
         y = self.model.output(s["t"], s["x"], s["u0"], s["p"])
         seen = y
         if sensitivities:
-            d = slope(y, s, self.free)
+            d = unknowns_jacobian(y, s, self.free)
             seen = ca.vertcat(y, ca.vec(ca.densify(d[:, :nx] @ S + _beside(ny, nx, d[:, nx:]))))
         observe = ca.Function("observe", [ca.vertcat(s["t"], s["u0"], whole), s["p"]], [ca.densify(seen)])
         if isinstance(self.integrator, Implicit):
@@ -124,7 +124,7 @@ class InterpretedPropagator:
         nx = self.sizes[0]
         if not sensitivities:
             return ca.densify(nxt)
-        phi = slope(nxt, s, self.free)
+        phi = unknowns_jacobian(nxt, s, self.free)
         return ca.vertcat(ca.densify(nxt), ca.vec(ca.densify(phi[:, :nx] @ S + _beside(nx, nx, phi[:, nx:]))))
 
 

@@ -15,7 +15,7 @@ from dynident.integrators.implicit import RADAU, collocation_weights
 from dynident.integrators.propagation import NO_WAY, Propagation, allocate, divergence_error
 from dynident.integrators.propagation_interpreted import first_sensitivities
 from dynident.integrators.scheme import Adaptive
-from dynident.integrators.step_functions import slope, symbols
+from dynident.integrators.step_functions import symbols, unknowns_jacobian
 from dynident.models.equations import EquationModel
 from dynident.tolerances import RADAU_NEWTON_STALLED, RADAU_NEWTON_STEP, RADAU_SHORTEST_STEP, RADAU_WHOLE_STEP
 
@@ -197,7 +197,7 @@ class InterpretedRadau5:
         self.look = ca.Function("look", place, [ca.densify(y), *self._slopes(y, s, free)])
 
     def _slopes(self, value: ca.SX, s: dict[str, ca.SX], free: tuple[int, ...]) -> list[ca.SX]:
-        whole = ca.densify(slope(value, s, free))
+        whole = ca.densify(unknowns_jacobian(value, s, free))
         return [whole[:, :self.sizes[0]], whole[:, self.sizes[0]:]]
 
     def run(self, grid: Grid, first: np.ndarray, nodes: np.ndarray, p: np.ndarray, sensitivities: bool,

@@ -41,24 +41,24 @@ def stage_functions(model: EquationModel, integrator: Integrator, free: tuple[in
         inputs = [s["t"], s["h"], s["x"], s["u0"], s["u1"], s["p"]]
         nxt = integrator.next_state(step)
         functions += [dense_function("dyn_step", inputs, [nxt]),
-                      dense_function("dyn_step_jac", inputs, [nxt, slope(nxt, s, free)])]
+                      dense_function("dyn_step_jac", inputs, [nxt, unknowns_jacobian(nxt, s, free)])]
     else:
         z = symbol_kind(model).sym("z", integrator.stages * len(model.states))
         inputs = [s["t"], s["h"], s["x"], z, s["u0"], s["u1"], s["p"]]
         G, nxt = integrator.equations(step, z), integrator.next_state(step, z)
         functions += [dense_function("dyn_imp", inputs, [G, ca.jacobian(G, z), nxt]),
-                      dense_function("dyn_imp_jac", inputs, [ca.jacobian(G, z), slope(G, s, free),
-                                                        ca.jacobian(nxt, z), slope(nxt, s, free)])]
+                      dense_function("dyn_imp_jac", inputs, [ca.jacobian(G, z), unknowns_jacobian(G, s, free),
+                                                        ca.jacobian(nxt, z), unknowns_jacobian(nxt, s, free)])]
     return functions
 
 
 def output_functions(model: EquationModel, s: dict[str, ca.SX], free: tuple[int, ...]) -> list[ca.Function]:
     y = model.output(s["t"], s["x"], s["u0"], s["p"])
     inputs = [s["t"], s["x"], s["u0"], s["p"]]
-    return [dense_function("dyn_out", inputs, [y]), dense_function("dyn_out_jac", inputs, [y, slope(y, s, free)])]
+    return [dense_function("dyn_out", inputs, [y]), dense_function("dyn_out_jac", inputs, [y, unknowns_jacobian(y, s, free)])]
 
 
-def slope(value: ca.SX, s: dict[str, ca.SX], free: tuple[int, ...]) -> ca.SX:
+def unknowns_jacobian(value: ca.SX, s: dict[str, ca.SX], free: tuple[int, ...]) -> ca.SX:
     """Derivative by the states and the free parameters."""
     if isinstance(value, ca.SX):
         return ca.jacobian(value, ca.vertcat(s["x"], s["p"][list(free), 0]))

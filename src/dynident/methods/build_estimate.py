@@ -380,7 +380,7 @@ def prior_conflicts(problem: Problem, values: Mapping[str, float], uncertainty: 
         assert u.prior is not None  # chosen so
         i = uncertainty.names.index(u.name)
         away = abs(u.prior.residual(values[u.name]))
-        left = 1 - float(uncertainty.matrix[i, i]) * u.prior.slope(values[u.name]) ** 2  # variance of that, for a right prior
+        left = 1 - float(uncertainty.matrix[i, i]) * u.prior.derivative(values[u.name]) ** 2  # variance, for a right prior
         if not left > PRIOR_DECIDES or away / np.sqrt(left) <= normal_quantile(1 - (1 - CONFIDENCE) / (2 * len(with_prior))):
             continue
         notes.append(f"The data contradict the prior of {u.name}: {values[u.name]:.4g} is {away:.2g} of the prior's standard "

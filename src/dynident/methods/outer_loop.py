@@ -15,7 +15,7 @@ from dynident._util.frozen import changed
 from dynident.codegen import compiler
 from dynident.errors import SimulatorLost
 from dynident.linalg.finite_problem import FiniteProblem, Variables
-from dynident.solvers.solver_result import Iteration, Solver, SolverResult, because, iterations_in_words
+from dynident.solvers.solver_result import Iteration, Solver, SolverResult, iterations_in_words, simulator_lost_status
 from dynident.status import Status, StatusCode
 
 
@@ -61,7 +61,7 @@ class OuterLoop(Generic[SetupT, StateT]):
                 raise
             return ended
         except SimulatorLost as end:  # the same
-            if (ended := last.ended(because(end), False)) is None:
+            if (ended := last.ended(simulator_lost_status(end), False)) is None:
                 raise
             return ended
         return last

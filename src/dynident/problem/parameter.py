@@ -50,13 +50,13 @@ class Prior:
             return -math.inf
         return float((math.log(value) / LOGARITHMS[self.on] - self.mean) / self.std)
 
-    def slope(self, value: float) -> float:
+    def derivative(self, value: float) -> float:
         """d residual / d value."""
         return 1 / self.std if self.on == "lin" else 1 / (value * LOGARITHMS[self.on] * self.std)
 
-    def bend(self, value: float) -> float:
-        """d slope / d value."""
-        return 0.0 if self.on == "lin" else -self.slope(value) / value
+    def second_derivative(self, value: float) -> float:
+        """d derivative / d value."""
+        return 0.0 if self.on == "lin" else -self.derivative(value) / value
 
     def log_density(self, value: float) -> float:
         """Of the number that is normal, on its own scale."""

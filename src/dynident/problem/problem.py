@@ -142,7 +142,7 @@ class Problem:
         faults += process_noise_faults(model, experiments, self.process_noise)
         if faults:
             raise ProblemError(faults)
-        unknowns, bindings = _bind(model, experiments, parameters)
+        unknowns, bindings = _map_unknowns(model, experiments, parameters)
         for key, value in {"experiments": experiments, "parameters": parameters, "constraints": constraints,
                            "unknowns": unknowns, "process_noise": dict(self.process_noise), "model": model,
                            "bindings": bindings, "noise_outputs": noise_outputs}.items():
@@ -312,7 +312,7 @@ def _named(experiments: tuple[Experiment, ...]) -> tuple[Experiment, ...]:
     return tuple(e if e.name else e.with_name(name(i, e)) for i, e in enumerate(experiments))
 
 
-def _bind(model: Model, experiments: tuple[Experiment, ...], parameters: tuple[Parameter | InitialState, ...]
+def _map_unknowns(model: Model, experiments: tuple[Experiment, ...], parameters: tuple[Parameter | InitialState, ...]
           ) -> tuple[tuple[Unknown, ...], tuple[ParameterMapping, ...]]:
     """Give every free quantity its place among the unknowns: parameters first, then initial states."""
     unknowns: list[Unknown] = []

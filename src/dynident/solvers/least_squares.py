@@ -18,7 +18,7 @@ from dynident.errors import SimulationDiverged, SimulatorLost
 from dynident.linalg.finite_problem import FiniteProblem, Variables, Workspace
 from dynident.solvers.search_direction import Regularization, SearchDirection, search_direction
 from dynident.solvers.search_state import SearchState, condense, rounding_only
-from dynident.solvers.solver_result import Iteration, SolverResult, Watch, because, iterations_in_words
+from dynident.solvers.solver_result import Iteration, SolverResult, Watch, iterations_in_words, simulator_lost_status
 from dynident.solvers.stopping import infeasible, remaining_step
 from dynident.status import Status, StatusCode
 from dynident.tolerances import STEP_TOLERANCE
@@ -85,7 +85,7 @@ class LeastSquaresLoop:
         except KeyboardInterrupt:
             return state.ended(False, Status.of(StatusCode.INTERRUPTED))
         except SimulatorLost as end:
-            return state.ended(False, because(end))
+            return state.ended(False, simulator_lost_status(end))
 
 
 def initial_state(problem: FiniteProblem, variables: Variables, regularization: Regularization,

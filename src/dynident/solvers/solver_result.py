@@ -77,6 +77,6 @@ def iterations_in_words(iterations: int) -> str:
     return f"{iterations} iteration{'s' * (iterations != 1)}"
 
 
-def because(end: SimulatorLost) -> Status:
+def simulator_lost_status(end: SimulatorLost) -> Status:
     """The end of all simulation as the reason of an outcome."""
     return Status.of(StatusCode.SIMULATOR_LOST, why=str(end).rstrip("."))

@@ -228,7 +228,7 @@ class NonlinearProgram:
             np.add.at(gradient, columns[columns >= 0], pulls[-1][columns >= 0])
         for (i, known), r in zip(self.finite.objective.priors, evaluation.prior, strict=True):
             c = self.finite.coordinates
-            gradient[i] += 2 * r * known.slope(c.values(point.unknowns)[i]) * c.derivative(point.unknowns)[i]
+            gradient[i] += 2 * r * known.derivative(c.values(point.unknowns)[i]) * c.derivative(point.unknowns)[i]
         blocks = [self._stage(e, "dyn_con_jac", point)[1] for e in range(len(self.intervals))]
         entries = np.concatenate([*(block.ravel() for block in blocks), self.between.at(point.unknowns)[1].ravel()])
         nonzeros = self.jacobian_pattern.gather(entries)
@@ -351,8 +351,8 @@ def prior_curvature(program: Any, point: Variables, objective: float, exact: boo
     slope, log = program.finite.coordinates.derivative(point.unknowns), program.finite.coordinates.log
     values, found = program.finite.coordinates.values(point.unknowns), []
     for i, known in program.finite.objective.priors:
-        steep, r = known.slope(values[i]), known.residual(values[i])
-        bent = r * (known.bend(values[i]) * slope[i] ** 2 + steep * slope[i] * log[i]) if exact else 0.0
+        steep, r = known.derivative(values[i]), known.residual(values[i])
+        bent = r * (known.second_derivative(values[i]) * slope[i] ** 2 + steep * slope[i] * log[i]) if exact else 0.0
         size = program.scale[i] ** 2 if scaled else 1.0
         found.append(2 * objective * program.factor * ((slope[i] * steep) ** 2 + bent) * size)
     return np.array(found)

@@ -205,7 +205,7 @@ class Objective:
         maps, priors, at = self._unknown_maps(derivative, history), self._no_priors, self._prior_unknowns
         if at.size:
             values = self.coordinates.values(point.unknowns)
-            priors = UnknownMap(at, derivative[at] * np.array([known.slope(values[i]) for i, known in self.priors]))
+            priors = UnknownMap(at, derivative[at] * np.array([known.derivative(values[i]) for i, known in self.priors]))
         return LinearizedProblem(evaluation, len(self.names), tuple(chains), maps, priors, workspace)
 
     def _unknown_maps(self, derivative: np.ndarray, history: int) -> tuple[UnknownMap, ...]:

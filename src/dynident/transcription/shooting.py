@@ -283,11 +283,11 @@ class Shooting:
         """Each record at a point. What the last run found there serves again."""
         if everywhere:
             return self._simulate(point, False, Workspace(), everywhere=True)
-        ran = self._ran(point, sensitivities, Workspace())
+        ran = self._propagate(point, sensitivities, Workspace())
         ran.workspace.release()
         return ran.results
 
-    def _ran(self, point: Variables, sensitivities: bool, workspace: Workspace) -> _PropagatedRecords:
+    def _propagate(self, point: Variables, sensitivities: bool, workspace: Workspace) -> _PropagatedRecords:
         """The last run where it was at this very point, else one in the workspace."""
         for known in (True,) if sensitivities else (False, True):
             if known in self._last_runs and self._last_runs[known].at(point):
@@ -318,7 +318,7 @@ class Shooting:
         return propagated
 
     def evaluate(self, point: Variables) -> Evaluation:
-        return self._evaluation(point, self._ran(point, False, self._scratch).results)[0]
+        return self._evaluation(point, self._propagate(point, False, self._scratch).results)[0]
 
     def _evaluation(self, point: Variables, propagated: list[Propagation]) -> tuple[Evaluation, list[Any]]:
         defects = [out.end_states[:-1] - inner for out, inner in zip(propagated, point.nodes, strict=True)]
@@ -328,7 +328,7 @@ class Shooting:
     def linearize(self, point: Variables, workspace: Workspace | None = None, known: Evaluation | None = None
                   ) -> LinearizedProblem:
         workspace = workspace or Workspace()
-        ran = self._ran(point, True, workspace)
+        ran = self._propagate(point, True, workspace)
         if ran.workspace is not workspace:
             ran.workspace.release()  # its arrays belong to two now
         evaluation, factors = self._evaluation(point, ran.results)
@@ -366,7 +366,7 @@ class Shooting:
             return self._linearization(point)
 
     def _linearization(self, point: Variables) -> ResidualJacobian:
-        propagated = self._ran(point, True, Workspace()).results
+        propagated = self._propagate(point, True, Workspace()).results
         values = self.coordinates.values(point.unknowns)
         blocks, residuals, where = [], [], []
         for e, (record, out) in enumerate(zip(self.records, propagated, strict=True)):
@@ -381,7 +381,7 @@ class Shooting:
             place[record.weight[seen] == 0] = -1  # of a standard deviation: information, and no measured value
             where.append(place)
         for i, known in self.objective.priors:
-            blocks.append((np.array([i]), np.array([[known.slope(values[i])]])))
+            blocks.append((np.array([i]), np.array([[known.derivative(values[i])]])))
             residuals.append(np.array([known.residual(values[i])]))
             where.append(np.array([[-1, -1, i]]))
         index = np.vstack(where)

@@ -81,7 +81,7 @@ def compare_methods(text: str, file: str, methods: list[str], allow_outside: boo
 def validate_result(text: str, file: str, folder: str, allow_outside: bool, allow_code: Trust, tell: Notify) -> Message:
     """A saved result on the [[validation]] records that the problem has now; added to the result and its report."""
     from dynident.io.results.fit_folder import validated
-    from dynident.io.results.result_folder import AS_GIVEN, load, reserved, write
+    from dynident.io.results.result_folder import AS_GIVEN, load, reserve_folder, write
 
     records = _said(text, file, allow_outside, allow_code).validation
     estimate = load(folder, allow_code=allow_code)
@@ -89,7 +89,7 @@ def validate_result(text: str, file: str, folder: str, allow_outside: bool, allo
     kept = tuple(v for v in estimate.validations if v.experiment not in names)
     estimate = validated(dataclasses.replace(estimate, validations=kept), records)
     given = Path(folder) / AS_GIVEN
-    with reserved(folder):
+    with reserve_folder(folder):
         write(estimate, folder, as_given=given.read_bytes() if given.is_file() else None)
     return {"details": details(estimate)}, b""
 

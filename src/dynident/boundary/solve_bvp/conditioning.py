@@ -65,7 +65,7 @@ def measure_conditioning(steps: ShootingMesh | CollocationMesh, ends: BoundaryCo
     n = nodes.shape[1]
     all_sizes = np.concatenate([np.tile(sizes[:n], len(nodes)), sizes[n:]])
     try:
-        links, tied = steps.checked_links(times, nodes, p), ends.linearize(nodes[0], nodes[-1], p)
+        links, tied = steps.half_step_links(times, nodes, p), ends.linearize(nodes[0], nodes[-1], p)
         second = factor_shooting_system(links, tied, sizes[:n], sizes[n:], regular=not steps.statement.same_slopes)
     except (SimulationDiverged, Singular):
         return Conditioning(False, True, np.inf, np.inf, np.inf, np.zeros((0, all_sizes.size)), None)

@@ -126,7 +126,7 @@ class TimeStep(NamedTuple):
     converged: bool
 
 
-def allowed(problem: DavidenkoProblem, *places: np.ndarray) -> float:
+def error_allowance(problem: DavidenkoProblem, *places: np.ndarray) -> float:
     """The error that a step in time may have, (5.22)."""
     o = problem.options
     return o.absolute + o.relative * min(largest(z, problem.system.scale) for z in places)
@@ -167,7 +167,7 @@ def time_step(problem: DavidenkoProblem, state: DavidenkoState) -> DavidenkoStat
         page = _page(state, problem, "time stepping", h, np.zeros_like(state.z), state.value, accepted=False)
         return replace(state, pages=(*state.pages, page), h=h / 2 if halve else h, due=not halve, **spent)
     gone = found.z - state.z
-    ratio = local_error(problem, state, found) / allowed(problem, state.z, found.z)  # (5.22)
+    ratio = local_error(problem, state, found) / error_allowance(problem, state.z, found.z)  # (5.22)
     wanted = min(o.caution * h / np.sqrt(ratio), o.longest) if ratio > 0 else o.longest  # (5.23)
     accepted = bool(ratio <= o.band)
     page = _page(state, problem, "time stepping", h, gone, found.value if accepted else state.value, accepted)
@@ -187,7 +187,7 @@ def local_error(problem: DavidenkoProblem, state: DavidenkoState, found: TimeSte
         trapezoid = state.z + h / 2 * (state.flow + found.flow)  # (5.18)
         return largest(trapezoid - found.z, scale) / h  # (5.21)
     if state.slope is None:
-        return allowed(problem, state.z, found.z)  # as it is: neither shorter nor longer
+        return error_allowance(problem, state.z, found.z)  # as it is: neither shorter nor longer
     change = (found.z - state.z) / h - state.slope
     return h / 2 * largest(change, scale) * 2 / (h + state.stride)  # (5.16)
 
@@ -212,7 +212,7 @@ def inner_loop(problem: DavidenkoProblem, state: DavidenkoState) -> TimeStep:
             return TimeStep(y, value, flow, count, False)
         flow = -state.factors.solve(value)
         update = (state.z - y + h * flow) / (1 + h)
-        if largest(update, problem.system.scale) <= o.inner * allowed(problem, y):
+        if largest(update, problem.system.scale) <= o.inner * error_allowance(problem, y):
             return TimeStep(y, value, flow, count, True)
     return TimeStep(y, value, flow, o.inner_steps, False)
 

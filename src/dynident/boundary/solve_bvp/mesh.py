@@ -72,12 +72,12 @@ class ShootingMesh:
 
     def growth(self, times: np.ndarray, course: Course, p: np.ndarray, sizes: np.ndarray) -> np.ndarray:
         nodes = course(times)
-        broken = self.broken(times, nodes, p)
+        broken = self.diverges(times, nodes, p)
         if np.any(broken):
             return np.where(broken, np.inf, 1.0)
         return growth_of(self.segments(times, self.steps).run(nodes[:-1], p, True).links, sizes[:nodes.shape[1]])
 
-    def broken(self, times: np.ndarray, nodes: np.ndarray, p: np.ndarray) -> np.ndarray:
+    def diverges(self, times: np.ndarray, nodes: np.ndarray, p: np.ndarray) -> np.ndarray:
         """(segments,) whether the way from the begin of a segment to its end leaves the finite numbers."""
         bad = np.zeros(len(times) - 1, dtype=bool)
         begin = 0
@@ -91,12 +91,12 @@ class ShootingMesh:
                 begin += 1
         return bad
 
-    def checked(self, times: np.ndarray, nodes: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def half_step_solution(self, times: np.ndarray, nodes: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The same with steps of half the length: ends (segments, states), and states after each step but the last."""
         out = self.segments(times, 2 * self.steps).run(nodes[:-1], p, False)
         return out.states, out.path[:-1].reshape(len(times) - 1, 2 * self.steps, -1)[:, 1:]
 
-    def checked_links(self, times: np.ndarray, nodes: np.ndarray, p: np.ndarray) -> np.ndarray:
+    def half_step_links(self, times: np.ndarray, nodes: np.ndarray, p: np.ndarray) -> np.ndarray:
         """How the ends follow the begins and p, by steps of half the length; (segments, states, states + parameters)."""
         return np.asarray(self.segments(times, 2 * self.steps).run(nodes[:-1], p, True).links)
 
@@ -156,11 +156,11 @@ class CollocationMesh:
             return np.where(np.arange(len(times) - 1) == wall.node - 1, np.inf, 1.0)
         return growth_of(links, system.sizes)
 
-    def checked(self, times: np.ndarray, nodes: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return self.shot.checked(times, nodes, p)
+    def half_step_solution(self, times: np.ndarray, nodes: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self.shot.half_step_solution(times, nodes, p)
 
-    def checked_links(self, times: np.ndarray, nodes: np.ndarray, p: np.ndarray) -> np.ndarray:
-        return self.shot.checked_links(times, nodes, p)
+    def half_step_links(self, times: np.ndarray, nodes: np.ndarray, p: np.ndarray) -> np.ndarray:
+        return self.shot.half_step_links(times, nodes, p)
 
 
 @functools.cache

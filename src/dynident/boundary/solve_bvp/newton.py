@@ -141,7 +141,7 @@ def take_step(problem: NewtonProblem, state: NewtonState) -> NewtonState:
     spent: dict[str, Any] = {"asked": asked, "evaluations": state.evaluations + evaluations, "turns": state.turns + 1}
     if found is None:
         state = replace(state, share=share, moved=False, **spent)
-        return stuck(problem, state, step) if state.fresh else state
+        return stopped_without_progress(problem, state, step) if state.fresh else state
     gone = found.share * step
     page = RootIteration(len(state.pages) + 1, "newton", found.share, largest(gone, problem.system.scale),
                          largest_residual(value), state.fresh)
@@ -174,7 +174,7 @@ def renew_jacobian(problem: NewtonProblem, state: NewtonState) -> NewtonState:
     return linearize(problem, state, state.z, _of_this_place)
 
 
-def stuck(problem: NewtonProblem, state: NewtonState, step: np.ndarray) -> NewtonState:
+def stopped_without_progress(problem: NewtonProblem, state: NewtonState, step: np.ndarray) -> NewtonState:
     """A tiny step after a full one that no longer shrinks is rounding, enlarged by the condition of the equations."""
     if settled(problem, step) or exact(state.value, _linear(state)):
         return state.found()

@@ -193,7 +193,7 @@ def typical_sizes(problem: MeshProblem, times: np.ndarray, nodes: np.ndarray, p:
     if not np.any(hidden) or np.all(hidden):
         return sizes
     try:
-        links = np.abs(problem.steps.checked_links(times, nodes, p)[:, :, :n])
+        links = np.abs(problem.steps.half_step_links(times, nodes, p)[:, :, :n])
     except SimulationDiverged:
         return sizes
     brought = np.max(links[:, :, ~hidden] @ sizes[:n][~hidden], axis=0)
@@ -206,7 +206,7 @@ def estimate_error(problem: MeshProblem, state: MeshState) -> MeshState:
     assert solution is not None and solution.inside is not None and solution.sizes is not None
     assert root is not None and root.linear is not None
     try:
-        ends, between = steps.checked(solution.times, solution.nodes, solution.p)
+        ends, between = steps.half_step_solution(solution.times, solution.nodes, solution.p)
     except SimulationDiverged:
         return state
     at = np.arange(1, between.shape[1] + 1) / (between.shape[1] + 1)

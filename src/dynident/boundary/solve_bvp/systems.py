@@ -166,7 +166,7 @@ class ShootingFactors:
         return self.solve(changes)
 
     @functools.cached_property
-    def softest(self) -> np.ndarray:
+    def least_constrained_direction(self) -> np.ndarray:
         """How states at the nodes and p follow the condition at the ends that moves them most, per unit.
 
         A unit is what the condition changes by where all states move by their typical size.
@@ -188,7 +188,7 @@ class ShootingFactors:
 
         This is the condition number that MUSN and the thesis warn about: its logarithm is the number of digits that are lost.
         """
-        return float(self._reach(self.softest))
+        return float(self._reach(self.least_constrained_direction))
 
 
 def factor_shooting_system(links: np.ndarray, tied: BoundaryJacobian, sizes: np.ndarray, parameter_sizes: np.ndarray,
@@ -276,8 +276,8 @@ class CollocationFactors:
         return self.linked.condition
 
     @property
-    def softest(self) -> np.ndarray:
-        return self.linked.softest
+    def least_constrained_direction(self) -> np.ndarray:
+        return self.linked.least_constrained_direction
 
     @property
     def growth(self) -> np.ndarray:

@@ -185,7 +185,7 @@ def read_fast(path: Path, dialect: Dialect, wanted: Sequence[int], date: DateCol
                 for column in columns.values():
                     column.resize(capacity, refcheck=False)  # no copy for long arrays: the pages are moved
             for k, column in columns.items():
-                _put(column, rows, table.column(str(k)), date)
+                _copy_chunk(column, rows, table.column(str(k)), date)
             rows += table.num_rows
     except pa.ArrowInvalid:
         return None
@@ -207,7 +207,7 @@ def _owned_by_arrow(block: bytes) -> pa.Buffer:
     return buffer
 
 
-def _put(column: np.ndarray, row: int, values: pa.ChunkedArray, date: DateColumn | None) -> None:
+def _copy_chunk(column: np.ndarray, row: int, values: pa.ChunkedArray, date: DateColumn | None) -> None:
     for chunk in values.chunks:
         if date is not None and pa.types.is_string(chunk.type):
             column[row:row + len(chunk)] = seconds_from(counts_of(parsed_dates(chunk, date.zoned)), date.first)
@@ -233,9 +233,9 @@ def _blocks(path: Path, dialect: Dialect) -> Iterator[tuple[bytes, bool]]:
         if cut and not skip:
             block, rest = rest[:cut], rest[cut:]
             if not block.isspace():
-                yield _squeezed(block, dialect), False
+                yield _collapse_blanks(block, dialect), False
     if rest and not rest.isspace():
-        yield _squeezed(rest, dialect), True
+        yield _collapse_blanks(rest, dialect), True
 
 
 def _utf8(path: Path, dialect: Dialect) -> Iterator[bytes]:
@@ -246,7 +246,7 @@ def _utf8(path: Path, dialect: Dialect) -> Iterator[bytes]:
             yield text if dialect.newline == "\n" else text.replace(b"\r", b"\n")
 
 
-def _squeezed(block: bytes, dialect: Dialect) -> bytes:
+def _collapse_blanks(block: bytes, dialect: Dialect) -> bytes:
     """One blank between columns where any run of blanks may stand."""
     if dialect.separator != WHITESPACE:
         return block

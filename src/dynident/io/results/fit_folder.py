@@ -11,7 +11,7 @@ from dynident._util.progress import Tell
 from dynident.errors import DynidentError, NotConverged
 from dynident.estimate.estimate import Estimate
 from dynident.io.problem_file.read import ProblemFile
-from dynident.io.results.result_folder import reserved, write
+from dynident.io.results.result_folder import reserve_folder, write
 from dynident.problem.experiment import Experiment
 from dynident.problem.problem import Problem
 
@@ -22,7 +22,7 @@ def fit_to_folder(said: ProblemFile, method: Any, folder: Path, as_given: bytes,
 
     After Ctrl-C the best point so far is written, and marked; raises NotConverged where there is no point at all.
     """
-    with reserved(folder), single_thread():  # the verdict's matrices and the report's are as thin as the fit's
+    with reserve_folder(folder), single_thread():  # the verdict's matrices and the report's are as thin as the fit's
         estimate = best_point(said.problem, method, tell)
         interrupted = was_interrupted(estimate)
         try:

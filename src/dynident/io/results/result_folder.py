@@ -61,12 +61,12 @@ AS_GIVEN = "problem_as_given.toml"  # tells how the columns of the user's own re
 
 def save(estimate: Estimate, folder: str | Path) -> Path:
     """Write the result into a folder of its own, in place of an older result; returns the folder."""
-    with reserved(folder):
+    with reserve_folder(folder):
         return write(estimate, folder)
 
 
 @contextmanager
-def reserved(folder: str | Path) -> Iterator[None]:
+def reserve_folder(folder: str | Path) -> Iterator[None]:
     """Keep a folder for one result from the start of a fit to its end; refuses at once what would fail at the end."""
     folder = Path(folder)
     with exclusive(folder):

@@ -100,7 +100,7 @@ def _priors(setup: PredictionSetup, theta: np.ndarray) -> tuple[float, np.ndarra
     values, slopes = setup.values(theta), setup.slopes(theta)
     for i, unknown in enumerate(setup.problem.unknowns):
         if unknown.prior is not None:
-            off, slope = unknown.prior.residual(values[i]), slopes[i] * unknown.prior.slope(values[i])
+            off, slope = unknown.prior.residual(values[i]), slopes[i] * unknown.prior.derivative(values[i])
             value += 0.5 * off**2
             gradient[i] += off * slope
             information[i, i] += slope**2
