@@ -160,6 +160,18 @@ def test_what_cannot_be_made_possible_is_said_with_what_is_held(two_links):
     assert any("No physically consistent parameters were found with Ixx_2 held" in note for note in estimate.notes)
 
 
+def test_strong_friction_is_not_drawn_to_the_zero_of_a_file():
+    """A slide loses tens of newtons where a wrist loses tenths of a newton metre; what torques tell of either stands."""
+    pytest.importorskip("clarabel", reason="needs Clarabel: pip install dynident[robots]")
+    arm = di.RobotModel(TWO)
+    run = record(arm, true_values(arm) | {"Fv_2": 600.0, "Fc_2": 250.0}, noise=0.02)
+    estimate = fit(arm, [run])
+    free = fit(arm, [run], consistent=False)
+    for name in arm.drive_names:
+        assert abs(estimate.values[name] - free.values[name]) < 0.1 * free.uncertainty.std(name)
+    assert max(estimate.robot.price.values()) < 1e-3 * max(e.rms for e in estimate.robot.errors)
+
+
 def test_declared_parameters_are_the_only_unknowns():
     arm = di.RobotModel(TWO).with_values(true_values(di.RobotModel(TWO)))
     problem = di.Problem(arm, [record(arm, true_values(arm) | {"Fv_2": 3.0})], [di.Parameter("Fv_2", start=1.0)])

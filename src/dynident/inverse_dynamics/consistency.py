@@ -60,15 +60,15 @@ def consistent_parameters(arm: RobotModel, fitted: Mapping[str, float], jacobian
     """The possible parameters whose torques are nearest to those of `fitted`.
 
     `jacobian` (rows, arm.parameters) is that of the weighted torques. Dry, viscous and motor inertia are not negative.
-    Distances to the file's values count `towards_file` times as much as torques do, in the mean of all parameters. What is
-    `held` stays at its fitted value, and nothing is asked of links of which all that acts is held.
+    Distances of inertias to the file's, and of drives to the fitted ones, count `towards_file` times as much as torques do, in
+    the mean of all parameters. What is `held` stays at its fitted value, and nothing is asked of links of which all that acts is held.
     """
     try:
         import clarabel
     except ImportError:
         raise NotSupported(INSTALL) from None
     names = (*arm.inertial_names, *arm.drive_names)
-    nominal = np.array([*arm.nominal_inertial().values(), *(arm.nominal_values[n].start for n in arm.drive_names)])
+    nominal = np.array([*arm.nominal_inertial().values(), *(fitted[n] for n in arm.drive_names)])  # a file knows no friction
     scale = _scales(arm, nominal)
     spread = np.zeros((len(arm.parameters), len(names)))  # parameters that act, out of all
     for i, name in enumerate(arm.parameters):
@@ -100,11 +100,12 @@ def consistent_parameters(arm: RobotModel, fitted: Mapping[str, float], jacobian
 
 
 def _scales(arm: RobotModel, nominal: np.ndarray) -> np.ndarray:
-    """Typical sizes: of an arm's masses, moments and inertias, and one for drives."""
+    """Typical sizes: of an arm's masses, moments and inertias; of drives their own, whatever their unit."""
     links = nominal[:10 * len(arm.tree.bodies)].reshape(-1, 10)
     kinds = [links[:, :1], links[:, 1:4], links[:, 4:]]
     sizes = [max(float(np.max(np.abs(part))), 1e-3) for part in kinds]
-    return np.array([sizes[0], *[sizes[1]] * 3, *[sizes[2]] * 6] * len(links) + [1.0] * len(arm.drive_names))
+    return np.array([sizes[0], *[sizes[1]] * 3, *[sizes[2]] * 6] * len(links)
+                    + [max(1.0, abs(value)) for value in nominal[links.size:]])
 
 
 def _cones(clarabel: Any, links: Sequence[int], signed: Sequence[int], count: int, scale: np.ndarray
