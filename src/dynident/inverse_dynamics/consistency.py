@@ -61,7 +61,7 @@ def consistent_parameters(arm: RobotModel, fitted: Mapping[str, float], jacobian
 
     `jacobian` (rows, arm.parameters) is that of the weighted torques. Dry, viscous and motor inertia are not negative.
     Distances of inertias to the file's, and of drives to the fitted ones, count `towards_file` times as much as torques do, in
-    the mean of all parameters. What is `held` stays at its fitted value, and nothing is asked of links of which all that acts is held.
+    the mean of all parameters. What is `held` stays at its fitted value, and links of which all is held are left alone.
     """
     try:
         import clarabel

@@ -121,7 +121,8 @@ def _find(arm: RobotModel, header: Sequence[str], given: Mapping[str, str], sour
         found = {key: v for key, v in found.items() if not key.startswith("i")}
     elif len(currents) == arm.dof and gains is None:
         faults.append(f"{source} holds motor currents ({found['i1']}, ...) and no torques. Give the drive gains in N m/A, "
-                      f"as in gains=[{', '.join('...' for _ in n)}]; they are in the maker's data sheet.")
+                      f"as in gains=[{', '.join('...' for _ in n)}] (--gains on the command line); they are "
+                      "in the maker's data sheet.")
     elif len(currents) < arm.dof:
         missing = [k for k in n if k not in (torques or currents)]
         faults.append(f"{source}: no torque of joint {', '.join(map(str, missing))} was found; call the columns tau1, ..., or "
@@ -195,7 +196,7 @@ def _range_faults(run: Experiment, arm: RobotModel, degrees: bool) -> list[str]:
         f"its limit is {limit:.3g}" if stated else f"no arm turns its joints by more than {limit:.3g}")
     fits = all(np.deg2rad(r) <= BEYOND * top for _, j, r, top in beyond if j.kind != "prismatic")
     if not degrees and (reach > DEGREES * limit or not stated) and fits and joint.kind != "prismatic":
-        return [f"{said}: these look like degrees. Say degrees=True."]
+        return [f"{said}: these look like degrees. Say degrees=True (--degrees on the command line)."]
     return [f"{said}. Is the order of the columns that of the arm ({', '.join(arm.joints)})? Name columns by joints, or say "
             "columns={...}."]
 
