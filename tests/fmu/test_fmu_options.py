@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zipfile
 
 import numpy as np
 import pytest
@@ -156,3 +157,15 @@ def test_an_integrator_that_is_not_the_fmus_is_refused():
 def test_an_initial_value_of_what_is_no_free_state_is_refused(values, initial, sentence):
     with pytest.raises(di.ProblemError, match=re.escape(sentence)):
         di.simulate(di.FmuModel(exported(), values=values), {}, di.Experiment(T, {"u": U}, initial=initial))
+
+
+@needs_compiler
+def test_the_way_to_check_a_hidden_solver_is_one_that_is_there(tmp_path):
+    both, alone = exported(), tmp_path / "alone.fmu"
+    with zipfile.ZipFile(both) as archive, zipfile.ZipFile(alone, "w") as made:
+        for entry in archive.namelist():
+            content = archive.read(entry)
+            made.writestr(entry, re.sub(rb"<ModelExchange[^>]*?(/>|>.*?</ModelExchange>)", b"", content, flags=re.DOTALL)
+                          if entry == "modelDescription.xml" else content)
+    for path, way in ((both, 'Use kind="model_exchange" to check.'), (alone, "Export it for Model Exchange to check.")):
+        assert di.FmuModel(path, kind="co_simulation").notes[0].endswith(way)

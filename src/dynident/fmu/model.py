@@ -298,9 +298,10 @@ class FmuModel:
             return chosen, (*note, f"{self.path.name} offers both interfaces; Model Exchange is used, since there the "
                                    "integrator's error is ours to check.")
         if chosen == "co_simulation":
+            both = "model_exchange" in {*offered} - {*missing}
+            way = 'Use kind="model_exchange"' if both else "Export it for Model Exchange"
             return chosen, (*note, f"{self.path.name} runs by Co-Simulation: the solver inside of it is hidden, and an "
-                                   "error of that solver moves the estimate unseen. Export it for Model Exchange to "
-                                   "check.")
+                                   f"error of that solver moves the estimate unseen. {way} to check.")
         return chosen, note
 
     def _declared_inputs(self) -> list[str]:
