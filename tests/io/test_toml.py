@@ -183,9 +183,9 @@ def test_all_faults_are_listed_at_once_with_line_and_path(drive):
 
 @pytest.mark.parametrize(("old", "new", "fault"), [
     ("[method]", "[metod]", "drive.toml, line 23: metod: this key has no meaning here. Did you mean 'method'?"),
-    ('kind = "multiple_shooting"', "", "drive.toml, line 23: method.kind: is required, but not given."),
-    ('file = "slide.csv"', "", "drive.toml, line 7: experiment[0].file: is required, but not given."),
-    ("start = 50,", "", "drive.toml, line 14: parameters.M.start: is required, but not given."),
+    ('kind = "multiple_shooting"', "", "drive.toml, line 23: method.kind: is required, but not given. Add it, as kind = ..."),
+    ('file = "slide.csv"', "", "drive.toml, line 7: experiment[0].file: is required, but not given. Add it, as file = ..."),
+    ("start = 50,", "", "drive.toml, line 14: parameters.M.start: is required, but not given. Add it, as start = 1.0."),
     ("M  = { start = 50, lower = 1, upper = 500, unit = \"kg\" }", "M = 50",
      "drive.toml, line 14: parameters.M: must be a table, not 50. Write M = { start = 1.0 }, or M = { start = 1.0, lower = 0, "
      "upper = 10 }."),
