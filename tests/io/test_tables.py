@@ -185,7 +185,7 @@ def test_a_mat_file_without_any_column_says_so(tmp_path):
 def test_mat_columns_of_different_length_are_refused(tmp_path):
     path = tmp_path / "run.mat"
     scipy.io.savemat(path, {"t": TIME, "y": [1.0, 2.0]})
-    with pytest.raises(ProblemError, match="'y' has length 2, time has 3"):
+    with pytest.raises(ProblemError, match="'y' has 2 samples, time has 3"):
         read_mat(path, time="t", outputs=["y"])
 
 
