@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import casadi as ca
 import numpy as np
 import pytest
@@ -10,7 +12,8 @@ import dynident as di
 from dynident.papers.robot_study import fit, objective, robot_problem, robot_record
 from dynident.solvers.nlp import program_of
 from dynident.solvers.quadratic_program import QuadraticProgram, convex_matrix, solve_convex
-from dynident.solvers.sqp import Sqp, bfgs_update, first_matrices
+from dynident.solvers.solver_result import IterationLog
+from dynident.solvers.sqp import Sqp, SqpProblem, bfgs_update, first_matrices
 from problems import MACHINES, gas_oil, pinene
 
 TRANSCRIPTIONS = {"single shooting": di.single_shooting(integrator="heun", substeps=2),
@@ -203,12 +206,52 @@ def test_robot_ends_where_gauss_newton_ends_from_18_of_20_starts(segments, solve
 
 
 @pytest.mark.slow
-def test_robot_by_single_shooting_comes_to_the_bottom_more_often_than_by_gauss_newton():
-    """From an unstable motion each method may end in a far minimum, and one start of the twenty cannot be simulated at all."""
-    record, hits = robot_record(), np.zeros(3, int)
-    common = {"integrator": "euler", "substeps": 1, "max_iterations": 500}
+@pytest.mark.parametrize("solver", [{"solver": "sqp", "hessian": "bfgs"}, {"solver": "ipopt", "hessian": "gauss_newton"}],
+                         ids=["sqp", "ipopt"])
+def test_robot_by_single_shooting_comes_to_the_bottom_from_18_of_20_starts(solver):
+    """Gauss-Newton itself does from ten; one start of the twenty cannot be simulated by Euler, and counts as missed."""
+    record, hits = robot_record(), 0
     for seed in range(20):
-        problem = robot_problem(record, seed)
-        hits += [objective(fit(problem, di.single_shooting(**common, **way))) <= 1.25 * ROBOT_BOTTOM
-                 for way in ({}, {"solver": "sqp", "hessian": "bfgs"}, {"solver": "ipopt", "hessian": "gauss_newton"})]
-    assert hits[1] > hits[0] and hits[2] >= 18
+        method = di.single_shooting(integrator="euler", substeps=1, max_iterations=500, **solver)
+        found = fit(robot_problem(record, seed), method)
+        hits += objective(found) <= 1.25 * ROBOT_BOTTOM
+    assert hits >= 18
+
+
+@pytest.mark.parametrize("seed", [8, 16])
+def test_single_shooting_by_bfgs_stays_where_the_motion_can_be_simulated(seed):
+    """By a line search alone a step of some ten sizes led into an unstable motion, with J of 1.65 and 11.4 called converged."""
+    found = fit(robot_problem(robot_record(), seed), di.single_shooting(integrator="euler", substeps=1, max_iterations=500,
+                                                                        solver="sqp", hessian="bfgs"))
+    assert objective(found) < 1e-3
+
+
+def limited_search(size: float, reach: float):
+    """A search by single shooting, and a convex matrix of a given size at its start."""
+    problem = MACHINES["mass_spring_damper"].problem(seed=4)
+    bounded = [di.Parameter(p.name, p.start, 0.1 * p.start, 10 * p.start) for p in problem.parameters]
+    finite = di.single_shooting(integrator="runge_kutta", substeps=1).transcribe(problem.replace(parameters=bounded), 1, {})
+    search = SqpProblem(Sqp(hessian="bfgs"), program_of(finite), IterationLog(finite.coordinates.values, None))
+    state = replace(search.begin(finite.start()), reach=reach)
+    return search, state, search.quadratic.assembled(first_matrices(search.program.element_columns, size), 0.0)
+
+
+def test_a_limited_step_goes_no_farther_than_its_share_and_its_limit_is_not_taken_for_a_bound():
+    search, state, flat = limited_search(1e-9, 0.01)  # next to no curvature: the step wants to go to the bounds
+    answer = search._direction(state, flat, limited=True)
+    share = np.abs(answer.step) / search._sizes(state)
+    assert np.max(share) == pytest.approx(0.01) and np.all(answer.bound_multipliers == 0)
+    assert not search._has_converged(state, answer)
+    free = search._direction(state, flat)
+    assert np.max(np.abs(free.step) / search._sizes(state)) > 1 and np.any(free.bound_multipliers != 0)
+
+
+def test_the_share_grows_where_the_fall_was_foretold_and_shrinks_where_it_was_not():
+    search, state, _ = limited_search(1.0, 0.1)
+    blocks = search.program.element_hessians(state.w, state.multipliers, exact=False)
+    state = replace(state, matrices=[b + 1e-6 * np.eye(b.shape[1]) for b in blocks])
+    step = search._direction(state, search.quadratic.assembled(state.matrices, 0.0), limited=True).step
+    promised = -search._fall(state, step)
+    assert search._reach(state, step, 1.0, promised) == pytest.approx(0.2)
+    assert search._reach(state, step, 1.0, 0.0) == pytest.approx(0.05)
+    assert search._reach(state, step, 0.3, promised) == pytest.approx(0.03)

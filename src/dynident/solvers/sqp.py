@@ -5,6 +5,11 @@ its negative curvature turned around), and goes along its step as far as the l1 
 violated constraints, falls enough (Armijo). A full step that only its constraints' curvature spoils gets a second-order
 correction (Nocedal and Wright, Algorithm 18.3 and Sec. 15.6).
 
+Single shooting has no matching conditions that would hold a step: where the data hardly determine a direction, BFGS knows next
+to no curvature along it and would go as far as the bounds, where motions are unstable and a fall of the cost tells little.
+There a step is limited to a share of each unknown's own size, which follows from how well the last steps were foretold (a trust
+region), and ends before the cost is far steeper than where it began (the curvature condition of Wolfe, in a weak form).
+
 Quasi-Newton: the Lagrangian of a transcribed problem is a sum of elements, each of few variables: the first state of a segment
 and the parameters. Each element has a small matrix of its own (partitioned BFGS, Griewank and Toint 1982), updated with
 Powell's damping, so that it stays positive definite; their sum is as sparse as the Hessian itself. One segment is plain BFGS.
@@ -32,8 +37,10 @@ from dynident.tolerances import (
     SQP_FALL,
     SQP_FEASIBILITY,
     SQP_ROUNDING,
+    SQP_SHORTEST_REACH,
     SQP_SHORTEST_STEP,
     SQP_SLOW_GAIN,
+    SQP_STEEPEST,
     SQP_STEP,
 )
 from dynident.transcription.nonlinear_program import LinearizedProgram, prior_curvature
@@ -43,7 +50,11 @@ Elements = list[np.ndarray]  # (elements, n, n) per kind
 SQP_HESSIANS = ("bfgs", "gauss_newton", "exact")
 PENALTY_MARGIN = 1.5  # times the largest multiplier
 SLOW_STEPS = 5  # in a row, after which BFGS begins anew: its matrices learnt beside a wall
-FIRST_IDENTITY_SHARE = 1e-4  # of the gradient's size: identity beside Gauss-Newton's matrix
+FIRST_IDENTITY_SHARE = 1e-4  # of the gradient's size: identity beside Gauss-Newton's matrix, which holds the step
+LIMITED_IDENTITY_SHARE = 1e-8  # the same where steps are limited: only so that the matrix is positive
+FIRST_REACH, LONGEST_REACH = 0.5, 1.0  # of a variable's size: how far a limited step may go
+LEAST_SIZE = 0.05  # of a variable's typical size: it counts as this large where it is nearly zero
+FORETOLD_WELL, FORETOLD_BADLY = 0.75, 0.25  # of the promised fall: the next step may go farther, or less far
 DAMPING_FACTOR, LEAST_DAMPING, MOST_DAMPING = 4.0, 1e-12, 1e6  # of Gauss-Newton's and the exact Hessian's diagonal
 
 
@@ -86,6 +97,7 @@ class SqpState:
     matrices: Elements
     penalty: float = 1.0
     damping: float = 1e-3
+    reach: float = FIRST_REACH  # of each unknown's size, where steps are limited
     fresh: bool = True  # the matrices have learnt nothing yet
     gain: float = np.inf  # of the last step, as a share of the objective
     slow: int = 0  # steps in a row that gained next to nothing
@@ -107,6 +119,7 @@ class SqpProblem:
         program = self.program
         self.lower, self.upper, low, high = program.bounds()
         self.low, self.high = low * program.row_scale, high * program.row_scale
+        self.limited = not program.matching and self.options.hessian == "bfgs" and self.options.first != "identity"
 
     def begin(self, point: Variables) -> SqpState:
         """Within the bounds; raises SimulationDiverged where the model is not finite."""
@@ -130,7 +143,8 @@ class SqpProblem:
         if self.options.first == "identity" or self.options.hessian != "bfgs":
             return first_matrices(columns, size)
         known = self.program.element_hessians(w, np.zeros(at.constraints.size), exact=False)
-        return [own + little for own, little in zip(known, first_matrices(columns, FIRST_IDENTITY_SHARE * size), strict=True)]
+        share = LIMITED_IDENTITY_SHARE if self.limited else FIRST_IDENTITY_SHARE
+        return [own + little for own, little in zip(known, first_matrices(columns, share * size), strict=True)]
 
     # one iteration
 
@@ -145,7 +159,7 @@ class SqpProblem:
         if state.slow >= SLOW_STEPS and self.options.first != "identity":
             state = replace(state, matrices=self._first_matrices(state.w, state.at), fresh=True, slow=0)
         blocks, damping = self._model(state)
-        answer = self._direction(state, self.quadratic.assembled(blocks, damping))
+        answer = self._direction(state, self.quadratic.assembled(blocks, damping), limited=self.limited)
         if not answer.solved:
             return self._stuck(state, "the quadratic program of a step could not be solved")
         if self._has_converged(state, answer):
@@ -162,18 +176,25 @@ class SqpProblem:
         blocks = self.program.element_hessians(state.w, state.multipliers, exact)
         return (convex_elements(blocks) if exact and self.quadratic.sparse else blocks), state.damping
 
-    def _direction(self, state: SqpState, hessian: np.ndarray, shift: np.ndarray | None = None) -> QuadraticStep:
+    def _direction(self, state: SqpState, hessian: np.ndarray, shift: np.ndarray | None = None, limited: bool = False
+                   ) -> QuadraticStep:
         """The step of the quadratic program; `shift` stands for the constraints where a correction asks for others."""
         at = state.at
         values = at.constraints if shift is None else shift
-        box, limits = (self.lower - state.w, self.upper - state.w), (self.low - values, self.high - values)
-        return self.quadratic.solve(hessian, at.gradient, at.jacobian, box, limits, 10 * max(state.penalty, 1.0))
+        below, above, limits = self.lower - state.w, self.upper - state.w, (self.low - values, self.high - values)
+        reach = state.reach * self._sizes(state) if limited else np.full(state.w.size, np.inf)
+        box = np.maximum(below, -reach), np.minimum(above, reach)
+        answer = self.quadratic.solve(hessian, at.gradient, at.jacobian, box, limits, 10 * max(state.penalty, 1.0))
+        bounded = np.where(answer.bound_multipliers > 0, above <= reach, -below <= reach)  # by its bounds, not by the limit
+        return replace(answer, bound_multipliers=np.where(bounded, answer.bound_multipliers, 0.0))
+
+    def _sizes(self, state: SqpState) -> np.ndarray:
+        return np.asarray(np.abs(state.w) + LEAST_SIZE)
 
     def _along(self, state: SqpState, answer: QuadraticStep) -> SqpState:
         """As far along the step as the merit function falls enough; with a correction where the full step fails."""
         step, at, merit = answer.step, state.at, self._merit(state, state.at.objective, state.at.constraints)
-        linear = at.constraints + self._times(at.jacobian, step)
-        fall = float(at.gradient @ step) - state.penalty * (self._violation(at.constraints) - self._violation(linear))
+        fall = self._fall(state, step)
         if fall > -SQP_ROUNDING * abs(merit):
             return self._stuck(state, "no step lowers the merit function any more")
         length = 1.0
@@ -181,13 +202,24 @@ class SqpProblem:
             trial = np.clip(state.w + length * step, self.lower, self.upper)
             found = self._value(trial)
             if found is not None and self._merit(state, *found) <= merit + SQP_ARMIJO * length * fall:
-                return self._moved(state, trial, answer, length)
+                ahead = self._linearized_where_finite(trial)
+                steeper = self._times_steeper(state, answer, ahead, fall)
+                if ahead is not None and steeper <= SQP_STEEPEST:
+                    return self._moved(state, trial, ahead, answer, length)
+                length *= float(np.clip(0.5 / (1 + steeper), 0.1, 0.5))
+                continue
             if length == 1.0 and found is not None and self._violation(found[1]) > self._violation(at.constraints):
                 corrected = self._corrected(state, step, found[1], merit + SQP_ARMIJO * fall)
-                if corrected is not None:
-                    return self._moved(state, corrected, answer, 1.0)
+                ahead = None if corrected is None else self._linearized_where_finite(corrected)
+                if corrected is not None and ahead is not None:
+                    return self._moved(state, corrected, ahead, answer, 1.0)
             length *= self._shorter(found, state, merit, length, fall)
         return self._stuck(state, "no step along the direction lowers the merit function")
+
+    def _fall(self, state: SqpState, step: np.ndarray) -> float:
+        """What the linearised program changes the merit function by, along a step."""
+        at, linear = state.at, state.at.constraints + self._times(state.at.jacobian, step)
+        return float(at.gradient @ step) - state.penalty * (self._violation(at.constraints) - self._violation(linear))
 
     def _shorter(self, found: tuple[float, np.ndarray] | None, state: SqpState, merit: float, length: float, fall: float
                  ) -> float:
@@ -201,18 +233,23 @@ class SqpProblem:
         """Second-order correction (against the Maratos effect): makes up for what the full step missed."""
         blocks, damping = self._model(state)
         shift = constraints - self._times(state.at.jacobian, step)
-        answer = self._direction(state, self.quadratic.assembled(blocks, damping), shift)
+        answer = self._direction(state, self.quadratic.assembled(blocks, damping), shift, self.limited)
         if not answer.solved:
             return None
         trial = np.clip(state.w + answer.step, self.lower, self.upper)
         found = self._value(trial)
         return trial if found is not None and self._merit(state, *found) <= enough else None
 
-    def _moved(self, state: SqpState, trial: np.ndarray, answer: QuadraticStep, length: float) -> SqpState:
-        try:
-            at = self._linearized(trial)
-        except SimulationDiverged:
-            return self._stuck(state, "the model's derivatives are not finite at the next point")
+    def _times_steeper(self, state: SqpState, answer: QuadraticStep, ahead: LinearizedProgram | None, fall: float) -> float:
+        """Slope of the Lagrangian along a limited step at its end, up or down, over that at its begin."""
+        if ahead is None:
+            return np.inf
+        slopes = [abs(float((at.gradient + self._transposed(at.jacobian, answer.multipliers)) @ answer.step))
+                  for at in (state.at, ahead)]
+        return slopes[1] / max(slopes[0], -fall) if self.limited else 0.0
+
+    def _moved(self, state: SqpState, trial: np.ndarray, at: LinearizedProgram, answer: QuadraticStep, length: float
+               ) -> SqpState:
         matrices, moved = state.matrices, trial - state.w
         if self.options.hessian == "bfgs":
             matrices = bfgs_update(matrices, self.program.element_columns, moved,
@@ -221,11 +258,21 @@ class SqpProblem:
         damping = state.damping / DAMPING_FACTOR if length == 1.0 else state.damping * (DAMPING_FACTOR if length < 0.1 else 1.0)
         gain = self._merit(state, state.at.objective, state.at.constraints) - self._merit(state, at.objective, at.constraints)
         damping = float(np.clip(damping, LEAST_DAMPING, MOST_DAMPING))
+        reach = self._reach(state, answer.step, length, gain) if self.limited else state.reach
         gain = gain / max(abs(at.objective), 1e-300)
         found = replace(state, w=trial, at=at, multipliers=answer.multipliers, matrices=matrices, fresh=False, damping=damping,
-                        gain=gain, slow=state.slow + 1 if gain < SQP_SLOW_GAIN else 0)
+                        reach=reach, gain=gain, slow=state.slow + 1 if gain < SQP_SLOW_GAIN else 0)
         self._note(found, float(np.max(np.abs(moved))))
         return found
+
+    def _reach(self, state: SqpState, step: np.ndarray, length: float, gain: float) -> float:
+        """Of the next step: twice as far where the fall was as promised, less far where it was not or the step was shorter."""
+        longest = float(np.max(np.abs(step) / self._sizes(state), initial=0.0))
+        hessian = self.quadratic.assembled(state.matrices, 0.0)
+        promised = -self._fall(state, step) - float(step @ self._times_symmetric(hessian, step)) / 2
+        if length < 1.0 or gain < FORETOLD_BADLY * promised:
+            return max((length if length < 1.0 else 0.5) * longest, SQP_SHORTEST_REACH)
+        return min(max(state.reach, 2 * longest), LONGEST_REACH) if gain > FORETOLD_WELL * promised else state.reach
 
     # how it ends
 
@@ -243,7 +290,7 @@ class SqpProblem:
     def _stuck(self, state: SqpState, why: str) -> SqpState:
         """Begin anew with matrices that have learnt nothing, or stronger damping; where that was tried: an optimum, or not."""
         if self.options.hessian == "bfgs" and not state.fresh:
-            return replace(state, matrices=self._first_matrices(state.w, state.at), fresh=True)
+            return replace(state, matrices=self._first_matrices(state.w, state.at), fresh=True, reach=FIRST_REACH)
         if self.options.hessian != "bfgs" and state.damping < 1.0:
             return replace(state, damping=max(state.damping * 100, 1e-6))
         if self._is_flat(state):
@@ -278,6 +325,12 @@ class SqpProblem:
         if not isinstance(self.program, ShootingProgram):  # which counts its simulations itself
             self.program.finite.counts["jacobians"] += 1
         return self.program.linear(w)
+
+    def _linearized_where_finite(self, w: np.ndarray) -> LinearizedProgram | None:
+        try:
+            return self._linearized(w)
+        except SimulationDiverged:
+            return None
 
     def _value(self, w: np.ndarray) -> tuple[float, np.ndarray] | None:
         try:
