@@ -45,6 +45,20 @@ def test_a_search_that_is_out_of_time_before_the_last_motion_does_not_speak_of_a
         assert low <= value <= high, name
 
 
+def test_a_second_pass_that_is_cut_short_keeps_what_the_first_one_proved_of_the_last_motion(monkeypatch):
+    """The clock is counted: it stops the second pass after a few looks; the answer was twice as wide as that of one pass."""
+    made, ticks = rig(1.4), itertools.count()
+    monkeypatch.setattr(TimeLimit, "reached", property(lambda limit: limit.seconds is not None and next(ticks) < 0))
+    low, high = bounds(made, time_limit=1.0).interval("T_Fs")
+    first = next(ticks)  # looks of one whole pass
+    for more in (1, 2, 4):
+        ticks = itertools.count()
+        monkeypatch.setattr(TimeLimit, "reached", property(
+            lambda limit, ticks=ticks, end=first + more: limit.seconds is not None and next(ticks) >= end))
+        again = bounds(made, time_limit=1.0, passes=2).interval("T_Fs")
+        assert again[0] <= LAST <= again[1] and again[1] - again[0] <= (high - low) * (1 + 1e-9)
+
+
 def test_the_answer_says_which_motion_its_bounds_are_of():
     problem = rig_problem(rig(0.2), PRIOR)
     estimate = di.identify(problem, di.set_membership("recursive", max_boxes=10, reset={"T_Fs": "speed"}), progress=False)

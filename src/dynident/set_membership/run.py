@@ -7,6 +7,7 @@ as a whole.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING
@@ -166,13 +167,24 @@ def run_recursive(method: SetMembership, setup: SetMembershipSetup, algorithm: s
     observer = make_observer(method, setup, algorithm)
     result = SetMembershipResult(setup.low, setup.high, frozenset({observer.step.guarantee}))
     for number in range(method.passes):
+        before = result.last_motion
         for e in range(len(setup.records)):
-            if number and setup.limit.reached:
-                break
+            if number and setup.limit.reached:  # what is said of the last motion is said of the last record
+                return replace(result, last_motion=before)
             result = _update_by_record(method, observer, setup, algorithm, result, e, number)
             if result.refutation is not None:
                 return result
+        result = replace(result, last_motion=_narrower(before, result.last_motion))
     return result
+
+
+def _narrower(before: Mapping[int, tuple[float, float]], after: Mapping[int, tuple[float, float]]
+              ) -> dict[int, tuple[float, float]]:
+    """Of what two passes proved of a parameter in the last motion; a pass that was cut short proves less.
+
+    Not their common part: a later pass may find that the last motion began later.
+    """
+    return {k: min(before.get(k, own), own, key=lambda ends: ends[1] - ends[0]) for k, own in after.items()}
 
 
 def _update_by_record(method: SetMembership, observer: IntervalObserver, setup: SetMembershipSetup, algorithm: str,

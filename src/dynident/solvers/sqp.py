@@ -241,12 +241,12 @@ class SqpProblem:
         return trial if found is not None and self._merit(state, *found) <= enough else None
 
     def _times_steeper(self, state: SqpState, answer: QuadraticStep, ahead: LinearizedProgram | None, fall: float) -> float:
-        """Slope of the Lagrangian along a limited step at its end, up or down, over that at its begin."""
-        if ahead is None:
-            return np.inf
+        """Slope of the Lagrangian at the end of a limited step, up or down, over that at its begin; 0 if it is not limited."""
+        if ahead is None or not self.limited:
+            return np.inf if ahead is None else 0.0
         slopes = [abs(float((at.gradient + self._transposed(at.jacobian, answer.multipliers)) @ answer.step))
                   for at in (state.at, ahead)]
-        return slopes[1] / max(slopes[0], -fall) if self.limited else 0.0
+        return slopes[1] / max(slopes[0], -fall)
 
     def _moved(self, state: SqpState, trial: np.ndarray, at: LinearizedProgram, answer: QuadraticStep, length: float
                ) -> SqpState:
