@@ -6,6 +6,7 @@ import casadi as ca
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
+from scipy.linalg import expm
 
 import dynident as di
 from dynident.codegen import compiler
@@ -158,3 +159,21 @@ def test_a_fit_of_a_stiff_model_finds_the_truth():
     found = di.identify(di.Problem(model, [run], starts), di.single_shooting(integrator="radau5"))
     for name, value in truth.items():
         assert found.values[name] == pytest.approx(value, rel=1e-2)
+
+
+@pytest.mark.parametrize("integrator", ["radau", "radau5"])
+@pytest.mark.parametrize("stiffness", ["always the same", "of each input"])
+def test_factors_are_made_anew_where_steps_or_entries_change(integrator, stiffness):
+    """Those of a linear model serve from step to step: not on uneven samples, and not where the matrix follows an input."""
+    rng = np.random.default_rng(3)
+    time = np.concatenate([np.arange(20) * 0.05, 1 + np.cumsum(rng.choice([0.01, 0.05, 0.2], 30)), [6.0, 6.05, 6.1]])
+    u = rng.choice([0.5, 3.0], time.size) if stiffness == "of each input" else np.ones(time.size)
+    model = di.EquationModel(states={"q": "v", "v": "-40*u*q - d*v + 1"}, inputs=["u"], outputs={"q": "q", "v": "v"})
+    record = di.Experiment(time, inputs={"u": u}, initial={"q": 1.0, "v": 0.0})
+    found = di.simulate(model, {"d": 0.7}, record, integrator=integrator, substeps=4 if integrator == "radau" else 1)
+    x, expected = np.array([1.0, 0.0, 1.0]), [[1.0, 0.0]]
+    for k, h in enumerate(np.diff(time)):
+        x = expm(h * np.array([[0, 1, 0], [-40 * u[k], -0.7, 1], [0, 0, 0]])) @ x
+        expected.append(x[:2])
+    answer = np.column_stack([found.outputs["q"], found.outputs["v"]])
+    assert np.max(np.abs(answer - expected)) < 1e-5
