@@ -6,15 +6,18 @@ from typing import Any, TypeGuard, TypeVar
 
 T = TypeVar("T")
 
-_met: set[tuple[type, Any]] = set()
+_answers: dict[tuple[type, Any], bool] = {}
 
 
 def meets(value: Any, contract: type[T]) -> TypeGuard[T]:
-    """As `isinstance(value, contract)` for a protocol that can be checked at runtime."""
+    """As `isinstance(value, contract)` for a protocol that can be checked at runtime.
+
+    A no is remembered of our own classes alone: those of others may get their members with each instance.
+    """
     key = type(value), contract
-    if key in _met:
-        return True
-    if isinstance(value, contract):
-        _met.add(key)
-        return True
-    return False
+    answer = _answers.get(key)
+    if answer is None:
+        answer = isinstance(value, contract)
+        if answer or key[0].__module__.startswith("dynident."):
+            _answers[key] = answer
+    return answer

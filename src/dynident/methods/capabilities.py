@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dynident._util.contracts import meets
 from dynident.errors import NotSupported, ProblemError
 from dynident.models.equations import EquationModel
 from dynident.problem.model import Model
@@ -171,7 +172,7 @@ def _of_equations(model: Model) -> EquationModel | None:
 def _black_box(problem: Problem) -> Facts:
     """That can only be simulated from its start, or not at all."""
     model = problem.model
-    simulated = isinstance(model, SimulatedModel)
+    simulated = meets(model, SimulatedModel)
     if isinstance(model, EquationModel) or (simulated and not model.restart_obstacle):
         return None
     why = f": {model.restart_obstacle}. Use least_squares(), which simulates records as a whole" if simulated else ""
@@ -180,7 +181,7 @@ def _black_box(problem: Problem) -> Facts:
 
 def _settable_states(problem: Problem) -> Facts:
     model = problem.model
-    return {"model": type(model).__name__} if isinstance(model, SimulatedModel) and not model.restart_obstacle else None
+    return {"model": type(model).__name__} if meets(model, SimulatedModel) and not model.restart_obstacle else None
 
 
 def _hybrid(problem: Problem) -> Facts:

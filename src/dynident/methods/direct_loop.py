@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from dynident._util.frozen import changed
 from dynident.errors import SimulationDiverged
 from dynident.integrators.adaptive import RADAU5
 from dynident.linalg.finite_problem import Variables
@@ -56,7 +57,7 @@ def escape_saddle(setup: DirectSetup, state: OuterState) -> OuterState:
     whole = shooting.whole_records()
     before = dict(whole.counts)
     beside = lower_beside(setup.problem, whole, shooting.linearization(there))
-    state = replace(state, log=state.log.with_counts({key: n - before[key] for key, n in whole.counts.items()}))
+    state = changed(state, log=state.log.with_counts({key: n - before[key] for key, n in whole.counts.items()}))
     if beside is None:
         return state
     begun = Variables(finite.coordinates.coordinates(beside.values), whole.start().nodes)
@@ -82,12 +83,12 @@ def check_integrator(setup: DirectSetup, state: OuterState) -> OuterState:
     result = state.solved.result
     level = 1.0 if state.noise_std else residual_level(state.finite, result.evaluation.squares)
     check = check_integrator_at(shooting, there, level)
-    state = replace(state, note=" ".join(filter(None, [state.note, check.note])))
+    state = changed(state, note=" ".join(filter(None, [state.note, check.note])))
     elsewhere = check.relative > INTEGRATION_ELSEWHERE or check.error > INTEGRATION_FOOLED * state.integration_error
     if not (check.error > 1 and elsewhere):
         return state
     moved = INTEGRATION_TOLERANCE * check.error
-    state = replace(state, integration_error=check.error, integration_shift=max(state.integration_shift, moved * level))
+    state = changed(state, integration_error=check.error, integration_shift=max(state.integration_shift, moved * level))
     if moved <= INTEGRATION_WRONG:
         return state
     why = Status.of(StatusCode.INTEGRATOR_WRONG, reason=result.reason, integrator=shooting.integrator.name, other=RADAU5.name,

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from dynident._util.frozen import changed, frozen
 from dynident.errors import SimulationDiverged, StartDiverged
 from dynident.integrators.scheme import Adaptive, AnyIntegrator
 from dynident.linalg.finite_problem import FiniteProblem, Variables
@@ -105,7 +106,7 @@ class DirectSetup:
         return partial(self.method.transcribe_by_shooting, self.problem, noise_std=noise_std)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Solved:
     """A point of a finite problem, with the sub-steps and the weights that the problem was made for."""
 
@@ -115,7 +116,7 @@ class Solved:
     noise_std: Mapping[str, float]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class OuterState:
     """Where a fit stands between two steps."""
 
@@ -147,14 +148,14 @@ class OuterState:
     def with_result(self, result: SolverResult) -> OuterState:
         """With another result at the same finite problem."""
         solved = (Solved(self.finite, result, self.substeps, self.noise_std) if self.solved is None else
-                  replace(self.solved, result=result))
-        return replace(self, solved=solved, best=solved)
+                  changed(self.solved, result=result))
+        return changed(self, solved=solved, best=solved)
 
     def ended(self, reason: Status, interrupted: bool) -> OuterState | None:
         if self.best is None:
             return None
         end = replace(self.best, result=replace(self.best.result, converged=False, reason=reason, interrupted=interrupted))
-        return replace(self, solved=end, best=end, substeps=end.substeps, simulated=None, integration_error=0.0,
+        return changed(self, solved=end, best=end, substeps=end.substeps, simulated=None, integration_error=0.0,
                        integration_shift=0.0)
 
 
@@ -170,7 +171,7 @@ def choose_first_substeps(setup: DirectSetup, state: OuterState) -> OuterState:
     if not setup.automatic or state.substeps_known:
         return state
     try:
-        return replace(state, substeps=choose_substeps(setup.shooting_with(state.noise_std))[0])
+        return changed(state, substeps=choose_substeps(setup.shooting_with(state.noise_std))[0])
     except SimulationDiverged as bad:
         finite = setup.method.transcribe(setup.problem, state.substeps, state.noise_std)
         raise refusal(setup, finite, finite.start(), bad) from None
@@ -182,7 +183,7 @@ def transcribe(setup: DirectSetup, state: OuterState) -> OuterState:
         return state
     finite = setup.method.transcribe(setup.problem, state.substeps, state.noise_std)
     found = state.solved
-    return replace(state, finite=finite,
+    return changed(state, finite=finite,
                    variables=None if found is None else finite.transfer(found.result.point, found.finite))
 
 
@@ -194,12 +195,12 @@ def check_start(setup: DirectSetup, state: OuterState) -> OuterState:
         evaluation = finite.evaluate(start)
     except SimulationDiverged as bad:
         raise refusal(setup, finite, start, bad) from None
-    state = replace(state, start=start, variables=start)
+    state = changed(state, start=start, variables=start)
     if not finite.jacobian_is_cheap:  # the start alone is not worth the simulations that its intervals take
         return state
     active_bounds = np.zeros(len(finite.names), int)
     there = SolverResult(start, evaluation, False, Status("at the start"), (), active_bounds)
-    return replace(state, best=Solved(finite, there, state.substeps, state.noise_std))
+    return changed(state, best=Solved(finite, there, state.substeps, state.noise_std))
 
 
 def relax(setup: DirectSetup, state: OuterState) -> OuterState:
@@ -209,27 +210,27 @@ def relax(setup: DirectSetup, state: OuterState) -> OuterState:
         return state
     begin, log = relaxed_start(setup.problem, method.make_integrator(), state.substeps, state.noise_std, method.loss,
                                method.max_iterations, state.log, setup.listener)
-    state = replace(state, log=log)
+    state = changed(state, log=log)
     if begin is None:
         return state
     point = finite.from_states(begin.unknowns, begin.times, begin.states)
     if begin.outcome.interrupted:
         active = begin.outcome.active_bounds[:len(finite.names)]
         return state.with_result(replace(begin.outcome, point=point, active_bounds=active))
-    return replace(state, variables=point)
+    return changed(state, variables=point)
 
 
 def solve(setup: DirectSetup, state: OuterState) -> OuterState:
     """One solve; in the first round also from the user's start, where a relaxed one leads astray or cannot begin."""
     finite, first = state.finite, state.rounds == 0
     where = AT_START if first else REACHED
-    state = replace(state, rounds=state.rounds + 1, changed=False, solved=None, simulated=None)
+    state = changed(state, rounds=state.rounds + 1, changed=False, solved=None, simulated=None)
     if not first or state.variables is state.start:
         result, state = _solve_or_refuse(setup, state, state.variables, where)
     else:
         result, state = _solve_from_relaxed(setup, state)
     state = state.with_result(result)
-    return replace(state, simulated=finite.to_shooting(result.point)) if result.converged else state
+    return changed(state, simulated=finite.to_shooting(result.point)) if result.converged else state
 
 
 def _solve_from_relaxed(setup: DirectSetup, state: OuterState) -> tuple[SolverResult, OuterState]:
@@ -260,7 +261,7 @@ def solve_from(setup: DirectSetup, state: OuterState, point: Variables | None, l
     assert point is not None
     solver = setup.method.make_solver(state.finite)
     result, log = run_solver(solver, state.finite, point, state.log, setup.listener if logged else None)
-    return result, replace(state, log=log, solver=solver.name)
+    return result, changed(state, log=log, solver=solver.name)
 
 
 def _went_astray(setup: DirectSetup, state: OuterState, result: SolverResult) -> bool:
@@ -290,7 +291,7 @@ def escape_stationary_start(setup: DirectSetup, state: OuterState) -> OuterState
         if there.interrupted or escapes(finite, result, there):
             names = ", ".join(name for name, is_it in zip(finite.names, stuck, strict=True) if is_it)
             simulated = finite.to_shooting(there.point) if there.converged else None
-            return replace(state.with_result(there), perturbed=names, simulated=simulated)
+            return changed(state.with_result(there), perturbed=names, simulated=simulated)
     return state
 
 
@@ -312,7 +313,7 @@ def reweight(setup: DirectSetup, state: OuterState) -> OuterState:
     again = not alone and change > NOISE_STD_TOLERANCE
     if again:
         noise_std = extrapolated_noise_std(tried)
-    return replace(state, noise_std=noise_std, noise_rounds=tried, changed=state.changed or again)
+    return changed(state, noise_std=noise_std, noise_rounds=tried, changed=state.changed or again)
 
 
 def refine(setup: DirectSetup, state: OuterState) -> OuterState:
@@ -329,16 +330,16 @@ def refine(setup: DirectSetup, state: OuterState) -> OuterState:
     if not setup.automatic:
         coarse = make(state.substeps) if state.noise_std else shooting
         error = integration_error(coarse, make(2 * state.substeps), there, level, linked=True)
-        return replace(state, integration_error=error.relative, integration_shift=error.shift)
+        return changed(state, integration_error=error.relative, integration_shift=error.shift)
     try:
         substeps, error = choose_accurate_substeps(make, there, level, linked=True)
     except SimulationDiverged:  # lost with fewer steps than those of the solution
-        return replace(state, integration_error=np.inf)
+        return changed(state, integration_error=np.inf)
     fewer = substeps < state.substeps
-    state = replace(state, integration_error=error.relative, integration_shift=error.shift)
+    state = changed(state, integration_error=error.relative, integration_shift=error.shift)
     if substeps == state.substeps or (fewer and state.coarsened):
         return state
-    return replace(state, substeps=substeps, coarsened=state.coarsened or fewer, changed=True)
+    return changed(state, substeps=substeps, coarsened=state.coarsened or fewer, changed=True)
 
 
 def residual_level(finite: FiniteProblem, cost: float) -> float:

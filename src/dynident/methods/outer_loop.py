@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Generic, Protocol, Self, TypeVar
 
-from dynident._util.frozen import changed
+from dynident._util.frozen import changed, frozen
 from dynident.codegen import compiler
 from dynident.errors import SimulatorLost
 from dynident.linalg.finite_problem import FiniteProblem, Variables
@@ -80,7 +80,7 @@ class Listener:
         return changed(iteration, number=number, values=values)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class RunLog:
     """What a run has spent so far."""
 
@@ -92,10 +92,10 @@ class RunLog:
 
     def with_counts(self, more: Mapping[str, int]) -> RunLog:
         """With counts added to those that are there."""
-        return replace(self, counts={**self.counts, **{key: self.counts.get(key, 0) + n for key, n in more.items()}})
+        return changed(self, counts={**self.counts, **{key: self.counts.get(key, 0) + n for key, n in more.items()}})
 
     def with_iterations(self, iterations: tuple[Iteration, ...]) -> RunLog:
-        return replace(self, history=(*self.history, *iterations))
+        return changed(self, history=(*self.history, *iterations))
 
     @property
     def compiled_libraries(self) -> int:

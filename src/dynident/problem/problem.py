@@ -131,7 +131,7 @@ class Problem:
         if faults:
             raise ProblemError(faults)
         experiments = _named(experiments)
-        if isinstance(self.model, RenamingModel):
+        if meets(self.model, RenamingModel):
             experiments = tuple(map(self.model.renamed, experiments))
         declared = [p.name for p in parameters if isinstance(p, Parameter)]
         model, noise_outputs = with_formulas(self.model, experiments, declared, faults)

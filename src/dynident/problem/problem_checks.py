@@ -41,7 +41,7 @@ def type_faults(model: Any, experiments: tuple, parameters: tuple) -> list[str]:
 def experiment_faults(model: Model, experiments: tuple[Experiment, ...]) -> list[str]:
     faults = [f"{n} experiments are called '{name}'; give each its own name."
               for name, n in Counter(e.name for e in experiments).items() if n > 1]
-    beside = model.commands if isinstance(model, RenamingModel) else ()
+    beside = model.commands if meets(model, RenamingModel) else ()
     for e in experiments:
         for name in model.inputs:
             if name not in e.inputs:

@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from dynident._util.contracts import meets
 from dynident._util.frozen import frozen
 from dynident.errors import ProblemError, SimulationDiverged
 from dynident.integrators.grid import Grid, grid_of
@@ -110,7 +111,7 @@ class ExperimentData(WeightedData):
 def _propagator(problem: Problem, integrator: AnyIntegrator, objective: Objective) -> Propagator:
     """Of equations with exact sensitivities; of a model that is simulated by differences."""
     free, model, outputs = objective.free, problem.model, len(problem.model.outputs)
-    if not isinstance(model, SimulatedModel):
+    if not meets(model, SimulatedModel):
         return propagator_for(model, integrator, tuple(int(i) for i in free))
     size, lower, upper = np.zeros(free.size), np.full(free.size, -np.inf), np.full(free.size, np.inf)
     for binding in problem.bindings:
