@@ -50,8 +50,9 @@ def segment_starts(nodes: int, segments: int, name: str) -> np.ndarray:
     if segments < 1 or segments > max(1, nodes - 1):
         raise ProblemError(f"'{name}' has {nodes} samples and cannot be cut into {segments} segments; "
                            f"use 1 to {max(1, nodes - 1)}.")
-    return np.unique(np.round(np.linspace(0, nodes - 1, segments + 1)).astype(np.int64)) if nodes > 1 else (
-        np.zeros(2, np.int64))
+    if nodes <= 1:
+        return np.zeros(2, np.int64)
+    return np.rint(np.arange(segments + 1) * ((nodes - 1) / segments)).astype(np.int64)  # a node or more apart: all different
 
 
 class ExperimentData(WeightedData):
