@@ -60,6 +60,7 @@ SOURCES = """## Other sources
 - J. Nocedal, S. J. Wright: *Numerical Optimization*. Springer, 2006. Damped BFGS, the l1 merit function.
 - D. A. Belsley, E. Kuh, R. E. Welsch: *Regression Diagnostics*. Wiley, 1980. Collinearity.
 - L. Ljung: *System Identification: Theory for the User*. Prentice Hall, 1999. Residual tests.
+- A. C. Monti: *A proposal for a residual autocorrelation test in linear models*. Biometrika 81, 1994, 776-780.
 - E. D. Dolan, J. J. Moré, T. S. Munson: *Benchmarking Optimization Software with COPS 3.0*. ANL/MCS-TM-273. Two
   reference problems of the tests.
 - A. Janot, M. Gautier, M. Brunot: the record of the Electro-Mechanical Positioning System, nonlinearbenchmark.org (2019
