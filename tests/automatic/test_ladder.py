@@ -273,6 +273,36 @@ def test_a_record_that_is_too_long_to_find_out_is_told_so(monkeypatch):
     assert found.criterion == "output error" and any("was not asked: with 400 samples" in note for note in found.notes)
 
 
+def two_masses_as_one(samples=400):
+    """The end of a flexible shaft, of which the model knows one inertia: no noise makes up for a resonance."""
+    step, x, rows = 0.05, np.zeros(4), []
+    force = np.repeat(np.random.default_rng(3).choice([-1.0, 1.0], samples // 8), 8)
+    for held in force:
+        rows.append(x[2])
+        for _ in range(20):
+            pull = 30.0 * (x[0] - x[2]) + 0.1 * (x[1] - x[3])
+            x = x + step / 20 * np.array([x[1], held - pull - 0.4 * x[1] - 2.0 * x[0], x[3], pull])
+    y = np.array(rows) + 0.002 * np.random.default_rng(4).normal(size=force.size)
+    model = di.EquationModel(states={"x": "v", "v": "-k*x - d*v + b*u"}, inputs=["u"], outputs=["x"])
+    run = di.Experiment(step * np.arange(force.size), {"u": force}, {"x": y})
+    return di.Problem(model, [run], [di.Parameter("k", 1.0), di.Parameter("d", 0.2), di.Parameter("b", 0.5)])
+
+
+@pytest.mark.parametrize("part", [150, 2500])
+def test_the_begin_of_a_long_record_shows_what_no_noise_explains(monkeypatch, part):
+    """As the whole record does, whose every pass costs more."""
+    monkeypatch.setattr(prediction_stage, "ASKED_PART", part)
+    found = di.identify(two_masses_as_one(), di.automatic(stages=("plain", "prediction")), progress=False)
+    assert found.criterion == "output error" and "the model lacks something else" in found.notes[0]
+    assert ("asked of the first 150 samples" in found.notes[0]) == (part == 150)
+
+
+def test_what_noise_explains_in_a_part_is_asked_of_the_whole_record(monkeypatch):
+    monkeypatch.setattr(prediction_stage, "ASKED_PART", 150)
+    found = di.identify(disturbed_oscillator(0), di.automatic(stages=("plain", "prediction")), progress=False)
+    assert found.criterion == "prediction error" and found.process_noise["v"] == pytest.approx(0.3, rel=0.25)
+
+
 def test_without_noise_in_the_model_output_error_is_kept():
     found = di.identify(disturbed_oscillator(0, std=0.0), progress=False)
     assert found.criterion == "output error" and found.believed and found.arrived_by == "plain"

@@ -9,11 +9,14 @@ goes on, and asks again at its end.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from dynident.automatic.stages import refit
+from dynident.automatic.smoothing_route import first_parts
+from dynident.automatic.stages import last_fits, refit
 from dynident.automatic.state import AutomaticSetup, AutomaticState, RouteEnd, StopReason
 from dynident.automatic.stopping import largest_stage
 from dynident.errors import DynidentError
@@ -26,6 +29,7 @@ OUTPUT_ERROR = "output error"
 NOT_ASKED = ("Whether noise in the inputs or in the model explains what is left over was not asked: with {rows:,} samples "
              "times sub-steps that takes long. Fit a part of the record, or use prediction_error() on all of it.")
 MOST_ROWS = 50_000  # samples times sub-steps; with more a search would take far longer than the ladder
+ASKED_PART, LONG_RECORDS = 2500, 2  # samples of a part that is asked first; records that are as many times as long as it
 PASSES, LEAST_PASSES = 3, 400  # of the filter with derivatives: times the larger of the first stages, and the least
 
 
@@ -91,11 +95,39 @@ def _found(setup: AutomaticSetup, state: AutomaticState, first: Estimate) -> Est
     assert isinstance(method, PredictionError)
     try:
         limits = SearchLimits(MOST_ROWS, max(LEAST_PASSES, PASSES * largest_stage(state)))
+        if (part := _refused_by_a_part(setup, first, starts, limits)) is not None:
+            return part
         return after_output_error(method, setup.problem, first, setup.telling("prediction error"), starts, limits)
     except TooManyRows as limited:
         return limited.rows
     except (DynidentError, np.linalg.LinAlgError):
         return None
+
+
+def _refused_by_a_part(setup: AutomaticSetup, first: Estimate, starts: Sequence[np.ndarray], limits: Any
+                       ) -> Estimate | None:
+    """Output error's estimate, with the reason, where the begin of a long record shows that noise is not what it lacks."""
+    from dynident.kalman.prediction_error.method import PredictionError
+    from dynident.kalman.prediction_error.run import what_noise_does_not_explain
+
+    problem = setup.problem
+    if sum(e.samples for e in problem.experiments) <= LONG_RECORDS * ASKED_PART:
+        return None
+    part = problem.replace(experiments=first_parts(problem, ASKED_PART))
+    method, tell = method_from("prediction_error"), setup.telling("prediction error of a part")
+    assert isinstance(method, PredictionError)
+    try:
+        fit = last_fits(replace(setup, problem=part), StartTrajectory.of(first))[0](tell)
+        why, passes = what_noise_does_not_explain(method, part, fit, tell, starts, limits)
+    except (DynidentError, np.linalg.LinAlgError):
+        return None
+    if not why:
+        return None
+    rows = sum(e.samples for e in part.experiments)
+    note = ("Criterion: output error, because noise of states or inputs does not explain what is left over: asked of the first "
+            f"{rows:,} samples, it {why}.")
+    counts = {key: sum(each.get(key, 0) for each in (first.counts, fit.counts, passes)) for key in ("simulations", "jacobians")}
+    return replace(first, criterion=OUTPUT_ERROR, notes=(note, *first.notes), counts={**first.counts, **counts})
 
 
 def predicted_estimate(state: AutomaticState) -> Estimate:

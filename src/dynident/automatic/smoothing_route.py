@@ -97,7 +97,7 @@ class SmoothingRoute:
 
 def smoothing_route(problem: Problem) -> SmoothingRoute | None:
     """None where a smoother cannot take the problem: modes, black boxes, no states."""
-    part = problem.replace(constraints=(), experiments=_shortened(problem))
+    part = problem.replace(constraints=(), experiments=first_parts(problem, LONGEST_SMOOTHED_PART))
     try:
         setup = setup_of(BoundaryValueMethod(), part)
     except (NotSupported, ProblemError):
@@ -105,11 +105,12 @@ def smoothing_route(problem: Problem) -> SmoothingRoute | None:
     return SmoothingRoute(problem, setup, noise_from_differences(part)) if setup.weights else None
 
 
-def _shortened(problem: Problem) -> list[Any]:
+def first_parts(problem: Problem, most: int) -> list[Any]:
+    """The begin of each record, as many samples in all."""
     total = sum(e.samples for e in problem.experiments)
-    if total <= LONGEST_SMOOTHED_PART:
+    if total <= most:
         return list(problem.experiments)
-    keep = [max(2, round(e.samples * LONGEST_SMOOTHED_PART / total)) for e in problem.experiments]
+    keep = [max(2, round(e.samples * most / total)) for e in problem.experiments]
     return [e.window(float(e.time[0]), float(e.time[k - 1])) for e, k in zip(problem.experiments, keep, strict=True)]
 
 

@@ -135,7 +135,7 @@ def values_beside(problem: Problem, values: Mapping[str, float]) -> Iterator[dic
 def refit(setup: AutomaticSetup, state: AutomaticState, stage: str, begin: StartTrajectory) -> AutomaticState:
     """With the best that direct methods make of a trajectory, in the user's own coordinates."""
     found: list[RouteEnd] = []
-    for fit in _last_fits(setup, begin):
+    for fit in last_fits(setup, begin):
         try:
             estimate = fit(setup.telling(f"{stage}: last fit"))
         except (DynidentError, np.linalg.LinAlgError):
@@ -154,7 +154,7 @@ def refit(setup: AutomaticSetup, state: AutomaticState, stage: str, begin: Start
     return state if best is None else state.with_end(best)
 
 
-def _last_fits(setup: AutomaticSetup, begin: StartTrajectory) -> list[Callable[[Callable[..., object]], Estimate]]:
+def last_fits(setup: AutomaticSetup, begin: StartTrajectory) -> list[Callable[[Callable[..., object]], Estimate]]:
     """One simulation per record first, which is exact; then the method itself along the trajectory.
 
     A method that is not direct begins at the values alone.

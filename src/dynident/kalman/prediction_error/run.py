@@ -74,16 +74,9 @@ def after_output_error(method: PredictionError, problem: Problem, first: Estimat
         return _as_output_error(method, problem, first, "no point was found that meets all constraints")
     if enough := _output_error_is_enough(problem, noise, first):
         return _as_output_error(method, problem, first, enough)
-    method, substeps, stiff = prediction_steps(method, problem, first)
-    rows = sum(experiment.samples for experiment in problem.experiments) * substeps  # all outputs of a sample in one pass
-    if most is not None and rows > most.rows:
-        raise TooManyRows(rows)
-    passes = np.inf if most is None else most.passes
-    setups = [replace(build_prediction(problem, each, method.integrator, substeps), most_passes=passes)
-              for each in ([noise] if noise is not None else noise_candidates(problem))]
-    ends = [_likelihood_end(Search.of(each, first), method, tell, starts) for each in setups]
+    method, stiff, ends = _likelihood_ends(method, problem, first, noise, tell, starts, most)
     first = _with_passes(first, [each.search.setup.passes for each in ends])
-    end = min(ends, key=lambda each: (not each.found.converged, each.penalised + each.preference))
+    end = _likeliest(ends)
     why, better = _verdict(end, asked=noise is not None)
     if noise is None and not better:
         return _as_output_error(method, problem, first, why)
@@ -101,6 +94,39 @@ def after_output_error(method: PredictionError, problem: Problem, first: Estimat
     times = {"compile": compiling, "solve": time.perf_counter() - began - compiling}
     return build_prediction_estimate(search.setup, method, found, search.lower, search.upper, criterion, why,
                                      (*said, *rival, *remarks), times, first.counts, (*shifts, *elsewhere))
+
+
+def what_noise_does_not_explain(method: PredictionError, part: Problem, first: Estimate, tell: Callable[..., object],
+                                starts: Sequence[np.ndarray] | None, most: SearchLimits) -> tuple[str, Mapping[str, int]]:
+    """Of a part of a record: why noise of states or inputs is not all that its model lacks, empty where it may be; the passes.
+
+    What the model lacks in a part it lacks in the whole; a part that noise explains says nothing of the rest.
+    """
+    if stated_noise(method, part) is not None or _output_error_is_enough(part, None, first):
+        return "", {}
+    method, _, ends = _likelihood_ends(method, part, first, None, tell, starts, most)
+    end = _likeliest(ends)
+    passes = [each.search.setup.passes for each in ends]
+    return (_lack(end) if end.found.converged and end.gain > end.penalty else ""), {
+        key: sum(own[key] for own in passes) for key in ("simulations", "jacobians")}
+
+
+def _likelihood_ends(method: PredictionError, problem: Problem, first: Estimate, noise: Mapping[str, float | None] | None,
+                     tell: Callable[..., object], starts: Sequence[np.ndarray] | None, most: SearchLimits | None
+                     ) -> tuple[PredictionError, list[str], list[LikelihoodEnd]]:
+    """Where the likelihood leads for each place of the noise, with the method as it integrates, and what to say of that."""
+    method, substeps, stiff = prediction_steps(method, problem, first)
+    rows = sum(experiment.samples for experiment in problem.experiments) * substeps  # all outputs of a sample in one pass
+    if most is not None and rows > most.rows:
+        raise TooManyRows(rows)
+    passes = np.inf if most is None else most.passes
+    setups = [replace(build_prediction(problem, each, method.integrator, substeps), most_passes=passes)
+              for each in ([noise] if noise is not None else noise_candidates(problem))]
+    return method, list(stiff), [_likelihood_end(Search.of(each, first), method, tell, starts) for each in setups]
+
+
+def _likeliest(ends: Sequence[LikelihoodEnd]) -> LikelihoodEnd:
+    return min(ends, key=lambda each: (not each.found.converged, each.penalised + each.preference))
 
 
 def noise_candidates(problem: Problem) -> list[dict[str, float | None]]:
@@ -139,6 +165,11 @@ class LikelihoodEnd:
         return float(np.log(max(self.search.setup.measured, 2))) if self.noisy_inputs else 0.0
 
     @property
+    def gain(self) -> float:
+        """Twice the logarithm of likelihood that the noise brings."""
+        return 2 * (self.search.without_noise().at.value - self.found.at.value)
+
+    @property
     def noisy_inputs(self) -> list[str]:
         return [name for place, name in self.search.setup.terms if place == "input"]
 
@@ -164,16 +195,20 @@ def _verdict(end: LikelihoodEnd, asked: bool) -> tuple[str, bool]:
                 "prediction_error() goes on to it"), False
     if not found.converged:
         return f"its residuals are not white, but no likelihood with noise of {inner} has an end", False
-    gain = 2 * (search.without_noise().at.value - found.at.value)
-    if not gain > end.penalty:
+    if not (gain := end.gain) > end.penalty:
         return f"noise of {inner} explains the record no better (2 dL = {gain:.3g}, not more than {end.penalty:.3g})", False
     better = (f"the residuals of output error are not white, and noise of {inner} explains the record better "
               f"(2 dL = {gain:.3g}, more than {end.penalty:.3g})")
-    if not innovations_nearly_white(search.setup, found):
-        return f"{better}, but leaves innovations that are not white either: the model lacks something else", False
-    if (naive := _better_by_its_own_past(search.setup, found)):
-        return f"{better}, but {naive}: the model lacks something else", False
-    return better, True
+    lack = _lack(end)
+    return (f"{better}, but {lack}", False) if lack else (better, True)
+
+
+def _lack(end: LikelihoodEnd) -> str:
+    """What shows that the model lacks something else than noise, in words; empty where nothing does."""
+    if not innovations_nearly_white(end.search.setup, end.found):
+        return "leaves innovations that are not white either: the model lacks something else"
+    naive = _better_by_its_own_past(end.search.setup, end.found)
+    return f"{naive}: the model lacks something else" if naive else ""
 
 
 def _better_by_its_own_past(setup: PredictionSetup, found: ScoringState) -> str:
