@@ -21,7 +21,7 @@ from scipy.signal import lfilter
 from timing import SMOKE, Line, Result, main, of_peer, once, size, spoken
 
 import dynident as di
-from dynident.inverse_dynamics.setup import ORDER, ArmAlongMotion, TorqueRecord, torque_record
+from dynident.inverse_dynamics.setup import LOWPASS_ORDER, ArmAlongMotion, TorqueRecord, torque_record
 
 GAINS = [14.87, 13.26, 11.13, 10.62, 11.03, 11.47]  # N m/A, as published with the records
 PROTOTYPE = "1.66 1.79 0.51 0.13 0.22 0.15"  # N m; with load-dependent friction chosen by a look at the second record
@@ -108,7 +108,7 @@ def ask_peer(peer: str, arm: di.RobotModel, records: Sequence[TorqueRecord]) -> 
         np.savez(given, **{f"{kind}_{i}": getattr(record.motion, kind) for i, record in enumerate(records)
                            for kind in ("q", "dq", "ddq")}, **{f"torque_{i}": r.torque for i, r in enumerate(records)})
         said = of_peer(Path(__file__).with_name("robot_arm_peers.py"), peer, {
-            "urdf": arm.urdf.text, "joints": arm.joints, "motion": str(given), "answer": str(answered), "order": ORDER,
+            "urdf": arm.urdf.text, "joints": arm.joints, "motion": str(given), "answer": str(answered), "order": LOWPASS_ORDER,
             "cutoff": [r.parallel for r in records], "rate": [r.motion.rate for r in records],
             "rows": [r.rows.tolist() for r in records]})
         return said, {} if isinstance(said, str) else dict(np.load(answered))
