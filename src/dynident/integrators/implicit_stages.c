@@ -57,6 +57,7 @@ INLINE void newton_memory(Newton *newton, double *work) {
   newton->factored = newton->sparse + SPARSE_SIZE;
   newton->is_sparse = 0;
   newton->factored_length = 0;
+  newton->matrices = 0;
   newton->length = 0;
 #if NESTED /* zeros, a matrix of ones on the diagonal behind them, and rates that do not follow the stages: all stay */
   memset(newton->nest, 0, NEST_SIZE * sizeof(double));
