@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from plain_misses import beats, exact, fitted
@@ -315,3 +317,22 @@ def test_a_static_nonlinearity_that_leaves_white_residuals_is_seen(bend, believe
     assert estimate.believed is believed
     assert (estimate.verdict.grade == "A") is believed
     assert ("a bent function of u" in estimate.belief_reason) is not believed
+
+
+def test_a_long_record_that_went_through_a_filter_needs_no_smoother():
+    """More samples than the smoother takes at once: a part of a filtered record is refused, and all of the fit was with it.
+
+    The filter keeps each third sample, and of these without neighbours "nan % of the signal" was said to be left over.
+    """
+    rng, step = np.random.default_rng(0), 0.02
+    time = step * np.arange(5100)
+    u, x, y = np.sign(np.sin(0.9 * time) + 0.4 * np.sin(2.3 * time)), 0.0, []
+    for now in u:
+        y.append(x)
+        x += step * (now - x) + 0.3 * np.sqrt(step) * rng.standard_normal()
+    run = di.Experiment(time, {"u": u}, {"x": np.array(y) + 0.005 * rng.standard_normal(5100)}).prepared([di.lowpass(20)])
+    model = di.EquationModel(states={"x": "(g*u - x)/T"}, inputs=["u"])
+    estimate = di.identify(di.Problem(model, [run], [di.Parameter("g", 2.0), di.Parameter("T", 0.4)]),
+                           di.automatic(stages=["plain", "smooth"]), progress=False)
+    assert estimate.converged and not estimate.believed
+    assert re.search(r"beyond noise is \d\d % of the signal", estimate.belief_reason)

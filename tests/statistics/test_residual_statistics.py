@@ -76,6 +76,13 @@ def test_missing_samples_change_the_statistics_by_their_own_error_only():
     assert memory(holes) == pytest.approx(memory(r), abs=0.1)
 
 
+def test_of_a_thinned_record_those_that_follow_each_other_are_neighbours():
+    thinned = np.full(3 * N, np.nan)
+    thinned[1::3] = autoregressive(0.5, seed=6)
+    assert white_std(thinned) == white_std(thinned[1::3])
+    assert np.isnan(white_std(thinned[:3]))
+
+
 def test_naive_references_are_those_of_polyfit():
     y = 3 + 2 * TIME + white()
     y[7] = np.nan

@@ -96,9 +96,9 @@ class SmoothingRoute:
 
 
 def smoothing_route(problem: Problem) -> SmoothingRoute | None:
-    """None where a smoother cannot take the problem: modes, black boxes, no states."""
-    part = problem.replace(constraints=(), experiments=first_parts(problem, LONGEST_SMOOTHED_PART))
+    """None where a smoother cannot take the problem: modes, black boxes, no states, long records that went through a filter."""
     try:
+        part = problem.replace(constraints=(), experiments=first_parts(problem, LONGEST_SMOOTHED_PART))
         setup = setup_of(BoundaryValueMethod(), part)
     except (NotSupported, ProblemError):
         return None

@@ -57,8 +57,9 @@ def model_error_test(residuals: np.ndarray, model: np.ndarray, time: np.ndarray,
     rows = np.isfinite(white)
     e = white[rows]
     found = _explained(e, regressors[rows], filter_taps.size - 1 + unknowns)
-    innovation = min(1.0, float(np.mean(e**2) / np.nanmean(drawn[there] ** 2)))
-    return found if found is NO_TEST else replace(found, innovation=innovation)
+    if found is NO_TEST:
+        return found
+    return replace(found, innovation=min(1.0, float(np.mean(e**2) / np.nanmean(drawn[there] ** 2))))
 
 
 KnownSignals = tuple[np.ndarray, Sequence[np.ndarray]]  # (samples, states) as filtered, and inputs (samples,)

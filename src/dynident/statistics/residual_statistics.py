@@ -193,9 +193,12 @@ def white_std(residuals: np.ndarray) -> float:
     """Standard deviation of what neighbours do not share: the smallest that differences of order 1 to 6 say.
 
     A difference of order d has the variance of white noise times binomial(2 d, d); whatever is smooth over d + 1 samples
-    is gone from it. NaN where no two neighbours are measured.
+    is gone from it. Where no two neighbours are measured, as of a record that was thinned, those are taken for it that follow
+    each other; NaN where there is one at the most.
     """
-    found, difference = [], np.asarray(residuals, float)
+    known = np.isfinite(residuals)
+    alone = not np.any(known[1:] & known[:-1])
+    found, difference = [], np.asarray(residuals, float)[known if alone else slice(None)]
     for order in range(1, HIGHEST_DIFFERENCE + 1):
         difference = np.diff(difference)
         present = difference[np.isfinite(difference)]
