@@ -56,6 +56,18 @@ def test_a_saddle_between_alike_terms_is_left(problem, method):
     assert "beside a saddle, along k1, k2" in str(estimate.status)
 
 
+@pytest.mark.parametrize(("loss", "stick_out"), [("huber", 0.1), ("cauchy", 0.0), ("cauchy", 0.1)])
+def test_a_saddle_of_a_robust_loss_is_left(loss, stick_out):
+    """Second derivatives of the sum of squares bend up there, for what sticks out; those of the loss bend down."""
+    problem = decays()
+    (run,) = problem.experiments
+    rows = np.random.default_rng(2).random(run.samples) < stick_out
+    problem = problem.replace(experiments=[replace(run, outputs={"sum": run.outputs["sum"] - 3 * rows})])
+    estimate = di.identify(problem, di.single_shooting(loss=loss), progress=False)
+    assert rates(estimate) == pytest.approx(RATES, rel=0.05)
+    assert "beside a saddle, along k1, k2" in str(estimate.status)
+
+
 def test_the_default_needs_no_other_stage_for_it():
     estimate = di.identify(decays(std=None), progress=False)
     assert [row.stage for row in estimate.stages] == ["plain"]

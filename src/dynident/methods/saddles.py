@@ -2,9 +2,10 @@
 
 At a saddle point every first derivative vanishes, so that every test of a small step is passed: two decays that begin at one
 rate keep it, both, where the record has two. Second derivatives tell. Half the Hessian of a sum of squares is J'J plus the
-residuals times their own second derivatives, here by differences of J'r. A step of one along a direction changes the residuals
-by as much as is left over, or an unknown by its size, whichever comes first: so a bend is measured in what it can gain. What
-bends down is walked along to either side, and only a simulation that costs less proves a saddle.
+residuals times their own second derivatives, here by differences of J'r, each row weighed as a robust loss does. A step of one
+along a direction changes the residuals by as much as is left over, or an unknown by its size, whichever comes first: so a bend
+is measured in what it can gain. What bends down is walked along to either side, and only a simulation that costs less proves a
+saddle.
 
 What is left at a saddle is no noise, so that ends which leave noise alone are not asked.
 """
@@ -17,6 +18,7 @@ import numpy as np
 
 from dynident.errors import SimulationDiverged
 from dynident.linalg.finite_problem import Evaluation, ResidualJacobian, Variables
+from dynident.problem.noise import loss_and_weights
 from dynident.problem.problem import Problem
 from dynident.statistics.residual_statistics import lag_one
 from dynident.statistics.residual_tests import follows_data
@@ -40,7 +42,7 @@ class Beside:
 
 
 def is_asked(problem: Problem, finite: SimulatedProblem) -> bool:
-    """Whether the test suits the problem: few unknowns, derivatives that cost little, and sums of squares alone."""
+    """Whether the test suits the problem: few unknowns, cheap derivatives, and weights that stay."""
     return (0 < len(problem.names) <= MOST_DIRECTIONS and finite.jacobian_is_cheap and not problem.constraints
             and not problem.weighs_by_model)
 
@@ -71,17 +73,19 @@ def lower_beside(problem: Problem, finite: SimulatedProblem, at: ResidualJacobia
 
 def falling_directions(problem: Problem, finite: SimulatedProblem, at: ResidualJacobian) -> np.ndarray:
     """(unknowns, directions) along which the cost bends down, steps of one; none where it bends up all around."""
-    moves, left = _moves(problem, at), float(at.residuals @ at.residuals)
+    residuals, jacobian = _weighed(finite, at)
+    moves, left = _moves(problem, at.values, residuals, jacobian), float(residuals @ residuals)
     none = np.zeros((len(at.values), 0))
     if not moves.size or not left > 0 or not np.all(np.isfinite(moves)):
         return none
-    gradient, bends = at.jacobian.T @ at.residuals, np.empty((moves.shape[1], moves.shape[1]))
+    gradient, bends = jacobian.T @ residuals, np.empty((moves.shape[1], moves.shape[1]))
     for k, move in enumerate(moves.T):
         try:
             there = finite.linearization(_point(finite, _within(problem, at.values, at.values + CURVATURE_STEP * move)))
         except SimulationDiverged:
             return none
-        bends[:, k] = moves.T @ (there.jacobian.T @ there.residuals - gradient) / CURVATURE_STEP / left
+        residuals, jacobian = _weighed(finite, there)
+        bends[:, k] = moves.T @ (jacobian.T @ residuals - gradient) / CURVATURE_STEP / left
     if not np.all(np.isfinite(bends)):
         return none
     curvature, along = np.linalg.eigh((bends + bends.T) / 2)
@@ -95,16 +99,22 @@ def _oriented(directions: np.ndarray) -> np.ndarray:
     return np.asarray(directions * np.where(directions[first, np.arange(directions.shape[1])] < 0, -1.0, 1.0))
 
 
-def _moves(problem: Problem, at: ResidualJacobian) -> np.ndarray:
+def _weighed(finite: SimulatedProblem, at: ResidualJacobian) -> tuple[np.ndarray, np.ndarray]:
+    """Residuals and their Jacobian of the least squares problem that stands for the loss at a point; priors are as they are."""
+    factors = np.where(at.rows.experiment < 0, 1.0, loss_and_weights(at.residuals, finite.loss)[1])
+    return at.residuals * factors, at.jacobian * factors[:, None]
+
+
+def _moves(problem: Problem, values: np.ndarray, residuals: np.ndarray, jacobian: np.ndarray) -> np.ndarray:
     """(unknowns, moves): steps of one that span all that may move, those on a bound inwards.
 
     An unknown that its bound holds, since the cost rises inwards, does not move.
     """
-    sizes, left = _sizes(problem, at.values), float(np.linalg.norm(at.residuals))
+    sizes, left = _sizes(problem, values), float(np.linalg.norm(residuals))
     lower, upper = _bounds(problem)
-    inward = (at.values <= lower + ON_BOUND_SHARE * sizes).astype(float) - (at.values >= upper - ON_BOUND_SHARE * sizes)
-    scaled = at.jacobian * sizes
-    rises = inward * (scaled.T @ at.residuals) > BENDS_DOWN * left**2
+    inward = (values <= lower + ON_BOUND_SHARE * sizes).astype(float) - (values >= upper - ON_BOUND_SHARE * sizes)
+    scaled = jacobian * sizes
+    rises = inward * (scaled.T @ residuals) > BENDS_DOWN * left**2
     seen, directions = np.linalg.eigh(scaled[:, inward == 0].T @ scaled[:, inward == 0])
     inner = np.zeros((sizes.size, seen.size))
     inner[inward == 0] = directions * _shares(left, np.sqrt(np.maximum(seen, 0.0)))
