@@ -58,6 +58,18 @@ def test_repr_of_every_object_fits_on_a_screen(shown):
     assert long == {}
 
 
+@pytest.mark.slow
+def test_repr_of_a_plan_and_of_a_fleet_fits_on_a_screen(tmp_path):
+    plan = di.design_input(PROBLEM, di.signals.PiecewiseConstant(4), constraints=["abs(u) <= 1"], duration=2.0, starts=1,
+                           use_records=False, progress=False)
+    time = np.linspace(0, 3, 16)
+    records = [di.Experiment(time, outputs={"x": np.exp(-(0.5 + 0.005 * i) * time)}, name=f"r{i}") for i in range(100)]
+    fleet = di.Fleet(di.EquationModel(states={"x": "-k*x"}), records, [di.Parameter("k", 0.8)])
+    result = di.fleet(fleet, tmp_path, progress=False)
+    for it in (plan, result):
+        assert len(repr(it).splitlines()) <= MOST_LINES and len(repr(it)) <= 80 * MOST_LINES, type(it)
+
+
 def test_estimate_as_data_holds_what_the_table_shows(estimate):
     rows = estimate.to_dict()
     low, high = estimate.uncertainty.interval("k")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dynident.status import CLAUSES
+from dynident.status import CLAUSES, StatusCode
 from status_examples import EXAMPLES, PAGE, page
 
 
@@ -16,6 +16,10 @@ from status_examples import EXAMPLES, PAGE, page
 def test_example_ends_with_its_status(code):
     ended = EXAMPLES[code]()
     assert ended.code is code and ended.rstrip().endswith("."), ended
+
+
+def test_every_status_but_one_that_turns_on_rounding_has_an_example():
+    assert set(StatusCode) - set(EXAMPLES) == {StatusCode.CONVERGED_NO_PROGRESS}
 
 
 def test_manual_lists_every_status():

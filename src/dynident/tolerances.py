@@ -160,6 +160,7 @@ UNBOUNDED_RETURN = 3.0  # times; an unknown that is still that much further away
 ON_BOUND = 1e-9  # of a course's largest value; a smoothed course so far outside of a bound is on it
 COMPARABLE_DEFECT = 1e-6  # of the states' size, up to which two costs are of the same kind
 ALIAS_CHANGE = 0.05  # of the cost, and of the states' size; a point that finer steps change by more is an alias of the steps
+SAME_NUMBER = 1e-3  # relative; values of two methods whose intervals are withheld, if they print alike, are one answer
 SAME_FIT = 1.0  # standard errors; a cost that is higher by less fits as well
 
 # -- belief and verdict: which residuals are noise, which ends are the same (automatic, statistics)

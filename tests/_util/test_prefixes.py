@@ -19,3 +19,12 @@ def test_a_number_is_written_in_the_prefix_of_its_size(value, unit, text):
 def test_scaled_numbers_are_readable_or_as_they_were(size, unit):
     factor, _ = prefixed(size, unit)
     assert factor == 1.0 or 1.0 <= size * factor < 1000.0
+
+
+@pytest.mark.parametrize(("one", "other", "unit", "texts"), [
+    (1.87e-3, 0.02, "m", ("1.87 mm", "20 mm")), (0.02, 0.05, "m", ("0.02 m", "0.05 m")),
+    (3e-5, 0.004, "m", ("0.03 mm", "4 mm")),
+    (1e-9, 0.02, "m", ("1e-09 m", "0.02 m")),
+    (2e-5, 9e-5, "kg", ("2e-05 kg", "9e-05 kg")), (0.0, 2e-5, "m", ("0 µm", "20 µm"))])
+def test_two_numbers_that_are_compared_have_one_unit(one, other, unit, texts):
+    assert (quantity(one, unit, beside=(other,)), quantity(other, unit, beside=(one,))) == texts

@@ -1,5 +1,6 @@
 """Claims: a grade says what the residuals are, and its sentence says the numbers."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -354,3 +355,19 @@ def test_an_effect_that_the_fit_missed_is_missed_on_a_new_record_as_well():
 
 def test_a_new_record_that_hardly_moves_tells_nothing():
     assert grade_validation(fit(white()), NoiseOfFit(1.0, 1.0, Grade.NOISE)) == (Grade.UNJUDGED, Cause.NOISE_ABOVE_SIGNAL)
+
+
+def test_numbers_that_a_sentence_compares_have_one_unit():
+    """1.87 mm beside 0.02 m: the prefix of each by its own size."""
+    def units(verdict: Verdict) -> list[str]:
+        return re.findall(r"\d (µm|mm|m|km)\b", verdict.sentence)
+
+    scaled = response()
+    for fitted, given in ((0.002, 0.02), (0.02, 0.002), (0.02, 0.004)):
+        error = white(fitted)
+        std = np.full(SAMPLES, given)
+        said = units(judge_signal(SignalFit("y", TIME, scaled + error, scaled, [INPUT], std, 2.0, 1, unit="m")))
+        assert len(said) == 2 and len(set(said)) == 1, said
+    small = 5e-3 * INPUT
+    drowned = judge_signal(SignalFit("y", TIME, small, 0.9 * small, [INPUT], np.full(SAMPLES, 0.05), 2.0, 1, unit="m"))
+    assert drowned.cause is Cause.NOISE_ABOVE_SIGNAL and units(drowned) == ["mm", "mm"]

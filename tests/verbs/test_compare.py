@@ -142,3 +142,21 @@ def test_the_one_method_that_deviates_is_named_and_the_others_agree():
     (agrees,) = [line for line in table.lines if line.name == "agrees"]
     assert agrees.cells == ("yes", "yes", "no: k", "yes")
     assert table.agreement.startswith("three does NOT agree with the others on k; the other 3 agree with each other.")
+
+
+def test_the_one_that_deviates_is_named_where_intervals_are_withheld():
+    """A disturbance that lasts: two methods give one wrong value without an interval, and a robust loss another."""
+    time = np.linspace(0, 5, 51)
+    x = np.exp(-time) + 0.01 * np.random.default_rng(0).standard_normal(51)
+    x[30:33] += 0.6
+    record = di.Experiment(time, outputs={"x": x}, noise={"x": di.Gaussian(0.01)}, initial={"x": 1.0})
+    problem = di.Problem(di.EquationModel(states={"x": "-k*x"}), [record], [di.Parameter("k", 0.5)])
+    found = di.compare(problem, [di.single_shooting(), di.multiple_shooting(segments=5), di.multiple_shooting(loss="huber")],
+                       progress=False)
+    assert all(found[label].verdict.withholds_intervals for label in list(found)[:2])
+    said = " ".join(str(found).split())
+    assert "does NOT agree with the others on k; the other 2 agree with each other." in said
+    (row,) = [line for line in str(found).splitlines() if line.startswith("agrees")]
+    assert row.split() == ["agrees", "yes", "yes", "no:", "k"]
+    alike = str(di.compare(problem, [di.single_shooting(), di.multiple_shooting(segments=5)], progress=False))
+    assert "They agree: where no interval is given, the values differ by less than 0.1 %" in " ".join(alike.split())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 
 PLAIN_FROM, PLAIN_BELOW = 0.01, 1e4  # magnitudes that need no prefix
 PREFIXES = {-12: "p", -9: "n", -6: "µ", -3: "m", 3: "k", 6: "M", 9: "G"}  # by power of ten
@@ -28,9 +29,17 @@ def prefixed(size: float, unit: str) -> tuple[float, str]:
     return 10.0**-power, f"10{str(power).translate(SUPERSCRIPT)}{' ' if unit else ''}{unit}"
 
 
-def quantity(value: float, unit: str, digits: int = 3) -> str:
-    """A number with its unit, in the prefix of its size: "20.2 µm", "0.314 m", "3.1e-07 kg"."""
-    factor, text = prefixed(abs(value), unit)
+def quantity(value: float, unit: str, digits: int = 3, beside: Sequence[float] = ()) -> str:
+    """A number with its unit, in the prefix of its size: "20.2 µm", "0.314 m", "3.1e-07 kg".
+
+    What it is compared with stands `beside` it, and all of them have the prefix of the smallest; of the largest, where that
+    would leave the largest with an exponent.
+    """
+    sizes = [abs(each) for each in (value, *beside) if each and math.isfinite(each)]
+    least, most = min(sizes, default=0.0), max(sizes, default=0.0)
+    factor, text = prefixed(least, unit)
+    if most > least and most * factor >= 10.0**digits:
+        factor, text = prefixed(most, unit)
     if text.startswith("10"):  # beside a single number an exponent is shorter
         factor, text = 1.0, unit
     return f"{value * factor + 0.0:.{digits}g}{' ' if text else ''}{text}"

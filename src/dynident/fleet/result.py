@@ -14,6 +14,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from dynident._util.atomic import atomic_write
+from dynident._util.data_classes import short_fields
 from dynident.fleet.fleet import Fleet
 from dynident.fleet.outliers import Outlier, RobustCentre, find_outliers
 from dynident.fleet.records import FleetRecord
@@ -111,6 +112,8 @@ class FleetResult:
     stopped: bool
     notes: tuple[str, ...]
     grades: tuple[str, ...] = ()  # of the verdicts on `records`
+
+    __repr__ = short_fields
 
     @property
     def verdict_line(self) -> str:

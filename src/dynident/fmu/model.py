@@ -115,6 +115,10 @@ class FmuModel:
         self.units = MappingProxyType({"time": time, **{n: variables[n].unit for n in used if variables[n].unit}})
         self.name = self.description.name
 
+    def __repr__(self) -> str:
+        return (f"FmuModel({self.path.name}, {self.kind}, {len(self.parameters)} parameters, {len(self.inputs)} inputs, "
+                f"{len(self.outputs)} outputs)")
+
     # what is asked of any model
 
     modes = ("",)

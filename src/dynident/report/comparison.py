@@ -14,6 +14,7 @@ from dynident.errors import DynidentError, ProblemError
 from dynident.estimate.estimate import Estimate, StartResult
 from dynident.methods.ranking import best_of, best_per_objective, comparable_cost, same_optimum
 from dynident.report.result_table import ResultRow, convergence, fits, format_number, percent, result_rows, seconds
+from dynident.tolerances import SAME_NUMBER
 from dynident.verbs.compare import Comparison
 
 ABSENT = "-"
@@ -201,16 +202,22 @@ def _outlier(rows: Mapping[str, Mapping[str, ResultRow]], estimates: Mapping[str
 def _apart(one: ResultRow, other: ResultRow) -> bool:
     """Whether the wider interval excludes the value of the narrower one.
 
-    Of two methods on the same data, one may know less; its own value then need not lie in the interval of the other.
+    Of two methods on the same data, one may know less; its own value then need not lie in the interval of the other. Where one
+    interval is withheld the other judges; where both are, the numbers have to be the same.
     """
     if one.held or other.held:
         return not one.held and _excludes(other, one.number)
+    if one.without_interval and other.without_interval:
+        return not abs(one.number - other.number) <= SAME_NUMBER * max(abs(one.number), abs(other.number))
+    if one.without_interval or other.without_interval:
+        known, unknown = (other, one) if one.without_interval else (one, other)
+        return _excludes(known, unknown.number)
     wider, narrower = (one, other) if one.high - one.low >= other.high - other.low else (other, one)
     return _excludes(wider, narrower.number) or _excludes(narrower, narrower.number)
 
 
 def _excludes(row: ResultRow, number: float) -> bool:
-    return not row.held and not row.low <= number <= row.high  # a NaN end excludes: nothing is known to agree
+    return not row.held and not row.low <= number <= row.high
 
 
 def _agreement(rows: Mapping[str, Mapping[str, ResultRow]], estimates: Mapping[str, Estimate],
@@ -226,15 +233,19 @@ def _agreement(rows: Mapping[str, Mapping[str, ResultRow]], estimates: Mapping[s
                        f"{len(judged) - 1} agree with each other.{omitted}")
     apart = list(dict.fromkeys(name for label in judged for name in outsiders[label]))
     if apart:
-        return False, (f"They do NOT agree on {', '.join(apart)}: a value lies outside of another's interval that is no "
-                       f"narrower than its own.{omitted}")
+        withheld = any(row.without_interval for label in judged for row in rows[label].values() if row.name in apart)
+        why = ("numbers differ, or lie outside of another's interval" if withheld else
+               "a value lies outside of another's interval that is no narrower than its own")
+        return False, f"They do NOT agree on {', '.join(apart)}: {why}.{omitted}"
     found = _of_one_thing([rows[label] for label in judged], [drifting[label] for label in judged])
     if not any(len(alike) > 1 for _, alike in found):
         return False, f"There is nothing that could be compared.{omitted}"
     share, name = _largest_difference(found)
     everywhere = not any(_excludes(other, row.number) for _, alike in found for row in alike if not row.held for other in alike)
-    how = "every value lies within all of the intervals" if everywhere else (
-        "where intervals differ in width, the wider one holds the value of the narrower one")
+    withheld = any(row.without_interval for _, alike in found for row in alike)
+    how = ("every value lies within all of the intervals" if everywhere else
+           f"where no interval is given, the values differ by less than {100 * SAME_NUMBER:g} % or lie within the others'"
+           if withheld else "where intervals differ in width, the wider one holds the value of the narrower one")
     detail = (f" The largest difference is {100 * share:.1f} % of the narrowest half interval ({name})."
               if name and everywhere else "")
     return True, f"They agree: {how}.{detail}{omitted}"

@@ -50,6 +50,11 @@ class ResultRow:
     def open(self) -> bool:
         return not (math.isfinite(self.low) and math.isfinite(self.high))
 
+    @property
+    def without_interval(self) -> bool:
+        """Whether nothing is said of how far the number may be off."""
+        return not self.held and (math.isnan(self.low) or math.isnan(self.high))
+
 
 def result_rows(estimate: Estimate) -> list[ResultRow]:
     """The unknowns in their own order, then what was held."""

@@ -45,24 +45,30 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f} %" if share >= 0.0995 else f"{100 * share:.2g} %"
 
 
-def amount(value: float, unit: str = "") -> str:
-    return quantity(value, unit)
+def amount(value: float, unit: str = "", beside: float = 0.0) -> str:
+    """With its unit, the same for both where it stands beside what it is compared with."""
+    return quantity(value, unit, beside=(beside,))
 
 
 def times(ratio: float) -> str:
     return f"{ratio:.2g}" if ratio < 99.5 else f"{ratio:.0f}"
 
 
-def _rms(fit: SignalFit) -> str:
-    return f"rms {amount(fit.rms, fit.unit)}"
+def _rms(fit: SignalFit, beside: float | None = None) -> str:
+    return f"rms {amount(fit.rms, fit.unit, beside or 0.0)}"
 
 
 def _of_signal(fit: SignalFit) -> float:
     return fit.rms / fit.statistics.signal_std if fit.statistics.signal_std > 0 else np.inf
 
 
+def _beside_rms(fit: SignalFit, value: float) -> str:
+    """What a rms is compared with, in the same unit."""
+    return amount(value, fit.unit, fit.rms)
+
+
 def _given(fit: SignalFit) -> str:
-    return amount(fit.noise_std or 0.0, fit.unit)
+    return _beside_rms(fit, fit.noise_std or 0.0)
 
 
 def _count(fit: SignalFit) -> str:
@@ -75,8 +81,8 @@ def _count(fit: SignalFit) -> str:
 def _to_the_noise(fit: SignalFit) -> str:
     if fit.std is not None:
         drawn = f", with {fit.far_out} samples that stick out drawn in" if fit.robust and fit.far_out else ""
-        return (f"Describes the record to the noise: what is left over, {_rms(fit)}, is what the given std {_given(fit)} "
-                f"lets expect (reduced chi-square {fit.chi_square:.2f}{drawn}).")
+        return (f"Describes the record to the noise: what is left over, {_rms(fit, fit.noise_std)}, is what the given std "
+                f"{_given(fit)} lets expect (reduced chi-square {fit.chi_square:.2f}{drawn}).")
     return (f"Describes the record to the noise: what is left over, {_rms(fit)} or {percent(_of_signal(fit))} of the signal, "
             "is white and is taken for the noise.")
 
@@ -87,6 +93,11 @@ def _outliers(fit: SignalFit) -> str:
             f"{fit.kurtosis:.0f} where noise has 0. {ROBUST}.")
 
 
+def _blamed_rms(fit: SignalFit) -> str:
+    """In the unit of what a linear black box leaves, where that is said."""
+    return _rms(fit, fit.linear_rms if fit.linear_is_better or misses_an_effect(fit) else None)
+
+
 def _systematic(fit: SignalFit) -> str:
     """What the numbers say about the remainder, beyond its size."""
     said = []
@@ -94,7 +105,7 @@ def _systematic(fit: SignalFit) -> str:
         said.append("it follows the input or the motion")
     if fit.linear_is_better or misses_an_effect(fit):
         less = "less" if fit.linear_is_better else "no more"
-        said.append(f"a linear black box of the same order leaves {less}, {amount(fit.linear_rms, fit.unit)}")
+        said.append(f"a linear black box of the same order leaves {less}, {_beside_rms(fit, fit.linear_rms)}")
     return f" ({'; '.join(said)})" if said else ""
 
 
@@ -107,9 +118,9 @@ def _is_systematic(fit: SignalFit) -> str:
 
 def _few(fit: SignalFit) -> str:
     if expected_size(fit) and fit.hidden_error > HIDDEN_ERROR:
-        return (f"Cannot be told from the noise: what is left over, {_rms(fit)}, is what the given std {_given(fit)} lets "
-                f"expect (reduced chi-square {fit.chi_square:.2f}), but {_count(fit)} would hide an error of up to "
-                f"{times(fit.hidden_error)} times that std. Give more samples.")
+        return (f"Cannot be told from the noise: what is left over, {_rms(fit, fit.noise_std)}, is what the given std "
+                f"{_given(fit)} lets expect (reduced chi-square {fit.chi_square:.2f}), but {_count(fit)} would hide an error "
+                f"of up to {times(fit.hidden_error)} times that std. Give more samples.")
     follows = f"; the model follows them within {percent(_of_signal(fit))} of the signal" if np.isfinite(fit.rms) else ""
     out = "Give the noise's std, or more samples." if fit.std is None else "Give more samples."
     return f"Cannot be judged: {_count(fit)} do not tell noise from error{follows}. {out}"
@@ -130,29 +141,30 @@ FITTED: Mapping[Grade | tuple[Grade, Cause], Callable[[SignalFit], str]] = {
         f"Describes the record exactly: what is left over, {_rms(fit)}, is the error of the simulation; this record holds no "
         "noise."),
     (Grade.NOISE, Cause.RESOLUTION): lambda fit: (
-        f"Describes the record to its resolution: what is left over, {_rms(fit)}, is the rounding to steps of "
-        f"{amount(fit.statistics.quantisation, fit.unit)}."),
+        f"Describes the record to its resolution: what is left over, {_rms(fit, fit.statistics.quantisation)}, is the rounding "
+        f"to steps of {_beside_rms(fit, fit.statistics.quantisation)}."),
     (Grade.NOISE, Cause.NOISE_TOO_LARGE): lambda fit: (
         f"Describes the record to the noise, which is {times((fit.noise_std or 0.0) / max(fit.rms, 1e-300))} times smaller "
-        f"than given: {_rms(fit)}, given {_given(fit)}."),
+        f"than given: {_rms(fit, fit.noise_std)}, given {_given(fit)}."),
     (Grade.NOISE, Cause.OUTLIERS): _outliers,
     (Grade.OTHER_NOISE, Cause.OUTLIERS): _outliers,
     Grade.OTHER_NOISE: lambda fit: (
         f"Describes the record to the noise, but the noise is {times(fit.rms / (fit.noise_std or 1.0))} times the given std: "
-        f"{_rms(fit)}, given {_given(fit)}. What is left over is white; intervals go by it. State that std, or none."),
+        f"{_rms(fit, fit.noise_std)}, given {_given(fit)}. What is left over is white; intervals go by it. State that std, or "
+        "none."),
     Grade.SLOW_NOISE: lambda fit: (
         f"Describes the record to noise of the given size (reduced chi-square {fit.chi_square:.2f}); the noise is slow, "
         f"neighbours correlate by {fit.statistics.lag_one:.2f}, and intervals allow for it."),
     Grade.SLOW_REMAINDER: _slow_remainder,
     Grade.SMALL_REMAINDER: lambda fit: (
-        f"Describes the record but for {percent(fit.systematic_share)} of the signal ({_rms(fit)}), which "
+        f"Describes the record but for {percent(fit.systematic_share)} of the signal ({_blamed_rms(fit)}), which "
         f"{_is_systematic(fit)}{_systematic(fit)}. Intervals do not cover that error."),
     Grade.ROUGH: lambda fit: (
-        f"Describes the record roughly: {percent(fit.systematic_share)} of the signal ({_rms(fit)}) is not "
+        f"Describes the record roughly: {percent(fit.systematic_share)} of the signal ({_blamed_rms(fit)}) is not "
         f"explained{_systematic(fit)}. Take the values as a start; intervals are withheld."),
     Grade.NOT: lambda fit: (
-        f"Does NOT describe the record: the error, {_rms(fit)}, is {percent(_of_signal(fit))} of the signal; a straight line "
-        f"errs by {percent(fit.statistics.line_rms / fit.statistics.signal_std)}{_systematic(fit)}."),
+        f"Does NOT describe the record: the error, {_blamed_rms(fit)}, is {percent(_of_signal(fit))} of the signal; a straight "
+        f"line errs by {percent(fit.statistics.line_rms / fit.statistics.signal_std)}{_systematic(fit)}."),
     (Grade.NOT, Cause.DIVERGES): lambda fit: (
         "Does NOT describe the record: simulated with these values, the model leaves the finite numbers. Narrow the bounds, or "
         "choose other start values."),
@@ -160,19 +172,20 @@ FITTED: Mapping[Grade | tuple[Grade, Cause], Callable[[SignalFit], str]] = {
         f"Does NOT describe the record: the measured signal never moves, and the model is off by {_rms(fit)}."),
     Grade.UNJUDGED: _few,
     (Grade.UNJUDGED, Cause.STRAIGHT_LINE): lambda fit: (
-        f"Cannot be judged: what the model leaves over, {_rms(fit)}, is white, and a straight line leaves no more, "
-        f"{amount(fit.statistics.line_rms, fit.unit)}: this record shows no motion but a straight line in noise. Move "
-        "the system more, or measure it longer."),
+        f"Cannot be judged: what the model leaves over, {_rms(fit, fit.statistics.line_rms)}, is white, and a straight line "
+        f"leaves no more, {_beside_rms(fit, fit.statistics.line_rms)}: this record shows no motion but a straight line in "
+        "noise. Move the system more, or measure it longer."),
     (Grade.UNJUDGED, Cause.STANDS_STILL): lambda fit: (
         "Cannot be judged: the measured signal never moves. Give a record in which it does."),
     (Grade.UNJUDGED, Cause.NOISE_ABOVE_SIGNAL): lambda fit: (
-        f"Cannot be judged: the given noise std {_given(fit)} exceeds the signal's own "
-        f"{amount(fit.statistics.signal_std, fit.unit)}. Correct the std, or give a record that moves more."),
+        f"Cannot be judged: the given noise std {amount(fit.noise_std or 0.0, fit.unit, fit.statistics.signal_std)} exceeds "
+        f"the signal's own {amount(fit.statistics.signal_std, fit.unit, fit.noise_std or 0.0)}. Correct the std, or give a "
+        "record that moves more."),
 }
 
 
-def _new_rms(fit: SignalFit) -> str:
-    return f"rms error {amount(fit.statistics.rms, fit.unit)}"
+def _new_rms(fit: SignalFit, beside: float = 0.0) -> str:
+    return f"rms error {amount(fit.statistics.rms, fit.unit, beside)}"
 
 
 def _new_share(fit: SignalFit) -> str:
@@ -192,8 +205,8 @@ VALIDATED: Mapping[Grade | tuple[Grade, Cause], Callable[[SignalFit, NoiseOfFit]
     (Grade.NOISE, Cause.EXACT): lambda fit, known: (
         f"Predicts this record exactly: {_new_rms(fit)}, the error of the simulation."),
     (Grade.NOISE, Cause.RESOLUTION): lambda fit, known: (
-        f"Predicts this record to its resolution: {_new_rms(fit)}, with steps of "
-        f"{amount(fit.statistics.quantisation, fit.unit)}."),
+        f"Predicts this record to its resolution: {_new_rms(fit, fit.statistics.quantisation)}, with steps of "
+        f"{amount(fit.statistics.quantisation, fit.unit, fit.statistics.rms)}."),
     Grade.SLOW_REMAINDER: lambda fit, known: (
         f"Predicts this record as well as the fitted one: {_new_rms(fit)}, {_new_share(fit)} of the "
         f"signal{_beside_fit(fit, known)}; slow noise, or a small error of the model."),
@@ -205,10 +218,10 @@ VALIDATED: Mapping[Grade | tuple[Grade, Cause], Callable[[SignalFit, NoiseOfFit]
         f"Does NOT predict this record: the error is {_new_share(fit)} of the signal (a straight line: "
         f"{percent(fit.statistics.line_rms / fit.statistics.signal_std)}){_beside_fit(fit, known)}."),
     (Grade.ROUGH, Cause.STRUCTURE): lambda fit, known: (
-        f"Predicts this record roughly, within {_new_share(fit)} of the signal: {_new_rms(fit)}{_beside_fit(fit, known)}. The "
-        f"model, with these values, misses an effect: as in the fit, graded {known.grade}, the error follows the input or the "
-        f"motion, and a linear black box of the same order, fitted to this record, leaves "
-        f"{'less' if fit.linear_is_better else 'no more'}: {amount(fit.linear_rms, fit.unit)}."),
+        f"Predicts this record roughly, within {_new_share(fit)} of the signal: {_new_rms(fit, fit.linear_rms)}"
+        f"{_beside_fit(fit, known)}. The model, with these values, misses an effect: as in the fit, graded {known.grade}, the "
+        f"error follows the input or the motion, and a linear black box of the same order, fitted to this record, leaves "
+        f"{'less' if fit.linear_is_better else 'no more'}: {amount(fit.linear_rms, fit.unit, fit.statistics.rms)}."),
     (Grade.NOT, Cause.DIVERGES): lambda fit, known: (
         "Does NOT predict this record: with the fitted values the model leaves the finite numbers. Look at its inputs and "
         "at its initial state, or fit this record as well."),
