@@ -114,6 +114,7 @@ IDLE_COLUMN = 1e-12  # of the longest column of a robot's regressor; a shorter o
 IDLE_JOINT = 1e-9  # of the fastest joint's velocity; a joint that moves less stands, and its bandwidth is nobody's
 SAME_ESTIMATES = 1e-6  # of the largest variance of a difference of two estimates; what is smaller is rounding of equal ones
 SINGULAR_INERTIA = 1e-10  # of joints' own inertias; an eigenvalue of their mass matrix nearer to zero resists no torque
+NO_INERTIA = 1e-14  # of the largest inertia of a joint or link; less is what rounding leaves of a mass on the axis
 IMPOSSIBLE_BODY = 1e-9  # of the largest eigenvalue of a pseudo-inertia; a body with one further below zero is impossible
 NO_EFFECT = 1e-14  # of the largest effect of any parameter over its own magnitude; below it a column is rounding
 NULL_SPACE_COMPONENT = 1e-5  # along an undetermined direction, up to which a parameter still counts as determined: below it,

@@ -101,3 +101,36 @@ def test_an_error_puts_back_what_was(two_threads):
     with pytest.raises(np.linalg.LinAlgError), blas_threads.single_thread():
         np.linalg.inv(np.zeros((2, 2)))
     assert two_threads() == before
+
+
+def test_threads_are_put_back_where_looking_for_libraries_fails(two_threads, monkeypatch):
+    """By Ctrl-C, say; whoever failed to enter does not leave, and the next one must put back all the same."""
+    def interrupted():
+        raise KeyboardInterrupt
+
+    before = two_threads()
+    with monkeypatch.context() as patched:
+        patched.setattr(blas_threads, "loaded", interrupted)
+        with pytest.raises(KeyboardInterrupt), blas_threads.single_thread(look_again=True):
+            pass
+    with blas_threads.single_thread():
+        assert set(two_threads()) == {1}
+    assert two_threads() == before
+
+
+def test_a_library_that_nobody_loaded_is_not_loaded_to_ask_it(monkeypatch):
+    """Windows cannot open a library only if it is loaded, and would load CasADi's BLAS for every fit."""
+    import ctypes
+    from pathlib import Path
+    from types import SimpleNamespace
+
+    from dynident._util import operating_system
+
+    opened = []
+    for handle in (None, 4096):
+        kernel = SimpleNamespace(GetModuleHandleW=lambda name, handle=handle: handle)
+        monkeypatch.setattr(operating_system, "system", lambda: "windows")
+        monkeypatch.setattr(ctypes, "WinDLL", lambda name, kernel=kernel: kernel, raising=False)
+        monkeypatch.setattr(ctypes, "CDLL", lambda name: opened.append(name) or "library")
+        assert operating_system.library_if_loaded(Path("openblas.dll")) == (None if handle is None else "library")
+    assert opened == ["openblas.dll"]

@@ -117,6 +117,7 @@ def test_what_is_no_table_at_all_is_refused(data):
 
 
 @pytest.mark.parametrize("change", [{"numbers": [10**400]}, {"boxes": {"shape": [10**9, 10**9]}}, {"boxes": {"shape": [-1, 0]}},
+                                    {"boxes": {"shape": [0, math.inf]}},
                                     {"inner": [{"place": [10**400, 0], "colour": "red", "count": 0}]},
                                     {"inner": [{"place": [0, 0], "colour": "red", "count": math.inf}]}])
 def test_numbers_that_no_computer_holds_are_faults(change):

@@ -60,10 +60,39 @@ def test_the_environment_is_as_before(monkeypatch):
         assert os.environ.get(SAFE_PATH) == before
 
 
+SIMULATOR = """
+import subprocess, sys
+from pathlib import Path
+import dynident as di
+from dynident.models.isolated_call import IsolatedFunction
+
+def run(script):
+    return subprocess.run([sys.executable, script], capture_output=True, text=True).stdout
+
+if __name__ == "__main__":
+    with di.process_pool(1) as pool:
+        assert pool.submit(run, sys.argv[1]).result().strip() == "3"
+    assert IsolatedFunction(run, 60.0)(sys.argv[1]).strip() == "3"
+"""
+
+
+def test_what_a_worker_starts_finds_the_modules_beside_it(tmp_path):
+    """A simulator that is a program of its own, in Python: its modules lie beside it, and it is run in workers."""
+    (tmp_path / "helper.py").write_text("value = 3\n")
+    (tmp_path / "simulator.py").write_text("import helper\nprint(helper.value)\n")
+    (tmp_path / "command.py").write_text(SIMULATOR)
+    environment = {**os.environ, "PYTHONPATH": str(Path(dynident.__file__).parents[1])}
+    environment.pop(SAFE_PATH, None)
+    run = subprocess.run([sys.executable, str(tmp_path / "command.py"), str(tmp_path / "simulator.py")], env=environment,
+                         capture_output=True, text=True, check=False, timeout=120)
+    assert run.returncode == 0, run.stderr
+
+
 def test_no_process_is_started_in_another_way():
     """`sys.executable` and `get_context` look in the current folder first; both have one home."""
     root = Path(dynident.__file__).parent
     for path in root.rglob("*.py"):
         if path.name != "new_process.py":
-            names = {node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)}
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
             assert not names & {"executable", "get_context"}, path

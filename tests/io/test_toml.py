@@ -1,6 +1,9 @@
 """Problem files: what they hold, what is refused and where, and that a written one says the same."""
 
+import hashlib
+import importlib.util
 import os
+import py_compile
 import re
 
 import numpy as np
@@ -277,17 +280,35 @@ def test_data_in_a_folder_below_is_allowed(drive):
     assert read_problem(path).problem.experiments[0].samples == 12
 
 
+PYTHON_MODEL = """from dynident.models.equations import EquationModel
+drive = EquationModel(states={'q': 'v', 'v': '(u - Fv*v - Fc*tanh(v/0.01) - offset) / M'},
+                      outputs={'position': 'q'}, inputs=['u'])
+"""
+
+
 def test_python_models_run_only_if_allowed(drive):
     text = DRIVE[DRIVE.index("[[experiment]]"):]
     path = drive(text='[model]\npython = "drive.py:drive"\n\n' + text)
     (path.parent / "drive.py").write_text(
-        "from pathlib import Path\nfrom dynident.models.equations import EquationModel\n"
-        "Path(__file__).with_name('ran').touch()\n"
-        "drive = EquationModel(states={'q': 'v', 'v': '(u - Fv*v - Fc*tanh(v/0.01) - offset) / M'},\n"
-        "                      outputs={'position': 'q'}, inputs=['u'])\n")
+        "from pathlib import Path\nPath(__file__).with_name('ran').touch()\n" + PYTHON_MODEL)
     (fault,) = faults(path)
     assert "allow_code=True" in fault and not (path.parent / "ran").exists()
     assert read_problem(path, allow_code=True).problem.model.states == ("q", "v")
+
+
+def test_compiled_code_beside_a_python_model_is_not_run_in_its_place(drive):
+    """Python's loader takes what lies in __pycache__ where that says it need not be compared: nobody was asked about it."""
+    text = DRIVE[DRIVE.index("[[experiment]]"):]
+    path = drive(text='[model]\npython = "drive.py:drive"\n\n' + text)
+    model, other, ran = (path.parent / name for name in ("drive.py", "other.py", "ran"))
+    model.write_text(PYTHON_MODEL)
+    other.write_text(f"open({str(ran)!r}, 'w').close()\n" + PYTHON_MODEL)
+    py_compile.compile(str(other), importlib.util.cache_from_source(str(model)), doraise=True,
+                       invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    for allowed in (True, [hashlib.sha256(model.read_bytes()).hexdigest()]):
+        assert read_problem(path, allow_code=allowed).problem.model.states == ("q", "v")
+        assert not ran.exists()
+    assert "allow_code=True" in faults(path, allow_code=[hashlib.sha256(other.read_bytes()).hexdigest()])[0]
 
 
 def test_a_python_model_that_is_none_is_refused(drive):

@@ -191,6 +191,14 @@ def test_where_only_one_position_is_singular_it_is_given():
     assert unresisted_joint(ARM, TRUTH, np.zeros((1, 2))) == ""
 
 
+@pytest.mark.parametrize("axis", ["0 0 1", "0.1 0.2 0.3", "0.13 0.27 0.31", "0.077 0.2 0.111"])
+def test_a_point_on_an_axis_is_found_whatever_rounding_leaves_of_its_inertia(axis):
+    """Its inertia about an oblique axis is not zero but some 1e-17 of its own, of either sign."""
+    urdf = POINT.format(at=axis).replace('1"/><axis xyz="0 1 0"/>', f'1"/><axis xyz="{axis}"/>')
+    arm = RobotModel(urdf)
+    assert "joint 2 ('wrist')" in unresisted_joint(arm, {n: it.start for n, it in arm.nominal_values.items()}, np.zeros((1, 2)))
+
+
 def test_check_says_where_an_arm_is_checked(run):
     with pytest.raises(NotSupported, match=r"says itself what the torques tell"):
         di.check(di.Problem(ARM, [run]))

@@ -8,10 +8,8 @@ Another BLAS than those that NumPy, SciPy and CasADi bring along is let be.
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import importlib.util
-import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -19,9 +17,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeAlias
 
+from dynident._util.operating_system import library_if_loaded
+
 NAMES = ("scipy_openblas_{}_num_threads64_", "scipy_openblas_{}_num_threads", "openblas_{}_num_threads64_",
          "openblas_{}_num_threads")
-ONLY_IF_LOADED = getattr(os, "RTLD_NOLOAD", 0) | getattr(os, "RTLD_NOW", 0)
 
 Control: TypeAlias = tuple[Callable[[], int], Callable[[int], object]]  # asks for the number of threads, says it
 
@@ -49,23 +48,31 @@ def _enter(look_again: bool) -> None:
     global _inside, _modules
     with _lock:
         _inside += 1
-        if look_again or _modules != len(sys.modules):
-            _modules = len(sys.modules)
-            loaded()
-        for path, (ask, say) in _controls.items():
-            if path not in _before:
-                _before[path] = ask()
-                say(1)
+        try:
+            if look_again or _modules != len(sys.modules):
+                _modules = len(sys.modules)
+                loaded()
+            for path, (ask, say) in _controls.items():
+                if path not in _before:
+                    _before[path] = ask()
+                    say(1)
+        except BaseException:  # Ctrl-C too: nobody will leave
+            _put_back()
+            raise
 
 
 def _leave() -> None:
-    global _inside
     with _lock:
-        _inside -= 1
-        if not _inside:
-            for path, count in _before.items():
-                _controls[path][1](count)
-            _before.clear()
+        _put_back()
+
+
+def _put_back() -> None:
+    global _inside
+    _inside -= 1
+    if not _inside:
+        for path, count in _before.items():
+            _controls[path][1](count)
+        _before.clear()
 
 
 def loaded() -> dict[Path, Control]:
@@ -73,9 +80,8 @@ def loaded() -> dict[Path, Control]:
     for path in _libraries():
         if path in _controls:
             continue
-        try:
-            library = ctypes.CDLL(str(path), mode=ONLY_IF_LOADED)
-        except OSError:  # not loaded
+        library = library_if_loaded(path)
+        if library is None:
             continue
         for name in NAMES:
             ask, say = (getattr(library, name.format(verb), None) for verb in ("get", "set"))

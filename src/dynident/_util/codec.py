@@ -202,7 +202,7 @@ def _hints(kind: Any) -> dict[str, Any]:
 def _made(make: Any, path: str, faults: list[str]) -> Any:
     try:
         return make()
-    except (ValueError, TypeError, KeyError, ProblemError) as error:
+    except (ValueError, TypeError, KeyError, OverflowError, MemoryError, ProblemError) as error:
         faults.append(f"{path or 'content'}: {error}".rstrip(".") + ".")
         return None
 

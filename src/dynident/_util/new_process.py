@@ -38,17 +38,33 @@ def without_current_folder() -> Iterator[None]:
         try:
             yield
         finally:
-            os.environ.pop(SAFE_PATH)
-            if before is not None:
-                os.environ[SAFE_PATH] = before
+            _set_safe_path(before)
+
+
+def _set_safe_path(value: str | None) -> None:
+    if value is None:
+        os.environ.pop(SAFE_PATH, None)
+    else:
+        os.environ[SAFE_PATH] = value
 
 
 class OwnProcess(SpawnProcess):
-    """A process of `multiprocessing` that begins so; where it then looks is what its parent tells it."""
+    """A process of `multiprocessing` that begins so; where it then looks is what its parent tells it.
+
+    What it starts in turn, a simulator of the user's say, finds the environment of the parent: a script its own folder.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any):
+        super().__init__(*arguments, **options)
+        self._safe_path = os.environ.get(SAFE_PATH)  # of the parent
 
     def start(self) -> None:
         with without_current_folder():
             super().start()
+
+    def run(self) -> None:
+        _set_safe_path(self._safe_path)
+        super().run()
 
 
 class OwnContext(SpawnContext):
@@ -61,8 +77,8 @@ class OwnContext(SpawnContext):
         self._made: WeakSet[OwnProcess] = WeakSet()
 
     def Process(self, *arguments: Any, **options: Any) -> OwnProcess:  # type: ignore[override]
-        made = OwnProcess(*arguments, **options)
-        with _changing:
+        with _changing:  # so that it sees the environment that no start changes
+            made = OwnProcess(*arguments, **options)
             self._made.add(made)
         return made
 

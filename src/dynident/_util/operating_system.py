@@ -126,6 +126,20 @@ def _is_private_group(found: os.stat_result) -> bool:
     return group.gr_name == user.pw_name and {*group.gr_mem} <= {user.pw_name}
 
 
+def library_if_loaded(path: Path) -> ctypes.CDLL | None:
+    """A library that this process has loaded already; None where it has not."""
+    if system() == "windows":  # which has no way to open one only then
+        kernel = ctypes.WinDLL("kernel32")  # type: ignore[attr-defined]
+        kernel.GetModuleHandleW.argtypes, kernel.GetModuleHandleW.restype = [ctypes.c_wchar_p], ctypes.c_void_p
+        if not kernel.GetModuleHandleW(str(path)):
+            return None
+        return ctypes.CDLL(str(path))
+    try:
+        return ctypes.CDLL(str(path), mode=os.RTLD_NOLOAD | os.RTLD_NOW)
+    except OSError:
+        return None
+
+
 def cache_home() -> Path:
     """Where programs of this user keep what they can make again; an empty or relative variable counts as not set."""
     if system() == "windows":

@@ -152,7 +152,7 @@ RARELY void whole_solve(const Newton *newton, double *B, int w) {
 /* The matrix of a step as long as the last one, with the same entries: of a linear model on even samples, always. */
 INLINE int is_factored(double h, const Newton *newton) {
   int e;
-  if (!(fabs(h - newton->factored_length) <= SAME_STEP * h)) return 0;
+  if (!(newton->factored_length > 0 && fabs(h - newton->factored_length) <= SAME_STEP * h)) return 0;
   for (e = 0; e < RATES; e++)
     if (memcmp(newton->factored + e * NJ, newton->J + e * NJS, NJ * sizeof(double))) return 0;
   return 1;

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import casadi as ca
 import numpy as np
 
-from dynident.tolerances import SINGULAR_INERTIA
+from dynident.tolerances import NO_INERTIA, SINGULAR_INERTIA
 
 if TYPE_CHECKING:
     from dynident.robots.model import RobotModel
@@ -31,7 +31,8 @@ def unresisted_joint(arm: RobotModel, values: Mapping[str, float], positions: np
     function = ca.Function("mass_matrix", [q], [ca.densify(arm.mass_matrix(q, values))])
     matrices = np.array(function.map(len(tried))(tried.T)).reshape(arm.dof, len(tried), arm.dof).transpose(1, 0, 2)
     size = np.sqrt(np.max(np.abs(np.diagonal(matrices, axis1=1, axis2=2)), axis=0))  # per joint, over all positions
-    if not np.all(size > 0):
+    of_links = np.max(arm.tree.inertial.reshape(-1, 10)[:, [4, 7, 9]], initial=0.0)  # about their own frames
+    if not np.all(size**2 > NO_INERTIA * max(of_links, np.max(size**2, initial=0.0))):
         return _sentence(arm, int(np.argmin(size)), "")
     eigenvalues, vectors = np.linalg.eigh(matrices / size / size[:, None])
     smallest = np.argmin(np.abs(eigenvalues), axis=1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import hashlib
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +15,7 @@ from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.fmu.archive import digest_of
 from dynident.fmu.model import FmuModel
 from dynident.io.problem_file.faults import Located, key_in, place_of, validate_table
+from dynident.io.problem_file.python_code import python_attribute
 from dynident.io.problem_file.schema import (
     FMU_OPTIONS,
     ExperimentTable,
@@ -312,10 +313,15 @@ class Reader:
         self._trusted(f"native code of the FMU {named}", file)
         return FmuModel(file, inputs=inputs, outputs=outputs, kind=table.interface, **options)
 
-    def _trusted(self, what: str, file: Path) -> None:
-        """Refuse code that nobody has allowed; what would run, and where it comes from, is said."""
-        known = isinstance(self.allow_code, frozenset) and digest_of(file) in self.allow_code
-        if self.allow_code is not True and not known:
+    def _trusted(self, what: str, file: Path, source: bytes | None = None) -> None:
+        """Refuse code that nobody has allowed; what would run, and where it comes from, is said.
+
+        `source`: what was read of the file, where that will run and not what the file holds by then.
+        """
+        known = self.allow_code is True
+        if isinstance(self.allow_code, frozenset):
+            known = (digest_of(file) if source is None else hashlib.sha256(source).hexdigest()) in self.allow_code
+        if not known:
             raise ProblemError(f"this would run {what} on this machine ({file}, {file.stat().st_size:,} bytes), with all the "
                                "rights that you have. If you trust whoever made it, allow it with allow_code=True "
                                "(--allow-code).")
@@ -343,8 +349,9 @@ class Reader:
         if not name or not attribute:
             raise ProblemError(f"'{named}' must be a file and a name in it, such as \"drive.py:drive\".")
         file = self.inside(name)
-        self._trusted(f"Python code of {name}", file)
-        return python_attribute(file, name, attribute)
+        source = file.read_bytes()  # once: what is asked about is what runs
+        self._trusted(f"Python code of {name}", file, source)
+        return python_attribute(file, name, attribute, source)
 
     def method(self, table: dict[str, Any]) -> dict[str, Any]:
         """The table as it is, after the method it names has checked its options."""
@@ -376,19 +383,6 @@ class Reader:
             raise ProblemError(f"'{name}' leaves the folder of the problem. Move it beside the problem file, or allow "
                                "it with allow_outside=True (--allow-outside).")
         return existing_file(self.folder / name)
-
-
-def python_attribute(file: Path, name: str, attribute: str) -> Any:
-    """None where the file holds no such name; `name` is what the problem file calls it."""
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    if spec is None or spec.loader is None:
-        raise ProblemError(f"'{name}' is not a Python file.")
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:  # whatever the user's file raises
-        raise ProblemError(f"{name} raised {type(error).__name__}: {error}.") from error
-    return getattr(module, attribute, None)
 
 
 def read_robot_table(said: Mapping[str, Any], inside: Callable[[str], Path]) -> RobotModel:
