@@ -24,10 +24,11 @@ class DiscretePropagator:
 
     def run(self, grid: Grid, first: np.ndarray, nodes: np.ndarray, p: np.ndarray, sensitivities: bool,
             reuse: Propagation | None = None) -> Propagation:
-        return self.inner.run(counted(grid, float(self.model.sample_time or 0)), first, nodes, p, sensitivities, reuse)
+        counted = grid_of_sample_numbers(grid, float(self.model.sample_time or 0))
+        return self.inner.run(counted, first, nodes, p, sensitivities, reuse)
 
 
-def counted(grid: Grid, sample_time: float) -> Grid:
+def grid_of_sample_numbers(grid: Grid, sample_time: float) -> Grid:
     """The grid over the number of the sample; refused where the record is not sampled in whole steps."""
     steps = np.diff(grid.time) / sample_time
     whole = np.round(steps)

@@ -73,7 +73,7 @@ class MultistepSteps:
                 ca.Function("dyn_end_jac", inputs, [ca.densify(e) for e in ca.cse([G, by_end, by_rest])]),
                 *output_functions(self.model, s, self.free)]
 
-    def solved(self, name: str, past: MultistepGrid, grid: Grid, before: np.ndarray, begin: np.ndarray, end: np.ndarray,
+    def solve(self, name: str, past: MultistepGrid, grid: Grid, before: np.ndarray, begin: np.ndarray, end: np.ndarray,
                p: np.ndarray, steps: slice = slice(None)) -> np.ndarray:
         """(steps, states, 1 + n): what Newton's method adds to the ends, and how these follow (begin, before, parameters)."""
         nx, time = self.sizes[0], grid.time
@@ -119,7 +119,7 @@ class MultistepCollocator:
         out.outputs[where] = y
         name = "dyn_end_jac" if sensitivities else "dyn_end"
         past = MultistepGrid.of(self.steps.scheme, grid)
-        found = self.steps.solved(name, past, grid, before[:-1], states[:-1], states[1:], p)
+        found = self.steps.solve(name, past, grid, before[:-1], states[:-1], states[1:], p)
         out.defect[:, :nx], out.defect[:, nx:] = found[:, :, 0], states[:-1] - stages
         if sensitivities:
             out.jacobian[where, :, :nx], out.jacobian[where, :, 2 * nx:] = slopes[:, :, :nx], slopes[:, :, nx:]
@@ -176,7 +176,7 @@ class MultistepPropagator:
             x[k + 1] = self._end(grid, past, x, p, k)
             if first is not None:
                 back = max(k - 1, 0)
-                link = self.steps.solved("dyn_end_jac", past, grid, x[back][None], x[k][None], x[k + 1][None], p,
+                link = self.steps.solve("dyn_end_jac", past, grid, x[back][None], x[k][None], x[k + 1][None], p,
                                          slice(k, k + 1))[0, :, 1:]
                 S[k + 1] = link[:, :nx] @ S[k] + link[:, nx:2 * nx] @ S[back]
                 S[k + 1, :, nx:] += link[:, 2 * nx:]
@@ -187,16 +187,16 @@ class MultistepPropagator:
         back = max(k - 1, 0)
         end = x[k] + past.ratio[k] * (x[k] - x[back])
         begun = before = None
-        settled = False
+        converged = False
         for _ in range(MAX_STAGE_ITERATIONS):
-            change = self.steps.solved("dyn_end", past, grid, x[back][None], x[k][None], end[None], p, slice(k, k + 1))[0, :, 0]
+            change = self.steps.solve("dyn_end", past, grid, x[back][None], x[k][None], end[None], p, slice(k, k + 1))[0, :, 0]
             end = end + change
-            if settled:
+            if converged:
                 return end
             size = np.abs(change)
             begun = size if begun is None else begun
             small = size <= STAGE_NEWTON_ROUNDING * np.max(np.abs(end))
             noise = small & (size >= before / 2) if before is not None else False
-            settled = bool(np.all((size <= STAGE_NEWTON_STEP * (np.abs(end) + begun)) | noise))
+            converged = bool(np.all((size <= STAGE_NEWTON_STEP * (np.abs(end) + begun)) | noise))
             before = size
         raise SimulationDiverged(float(grid.time[k + 1]), k + 1, what=NO_ROOT)

@@ -188,7 +188,7 @@ class _Implicit:
         """The stages of one step, or None where Newton's method does not settle; the criterion is that of propagation.c."""
         z = np.tile(x, self.stages)
         begun = before = None
-        settled = False
+        converged = False
         for _ in range(MAX_STAGE_ITERATIONS):
             G, Gz, _ = (np.asarray(m) for m in self.equations(t, h, x, z, *arguments))
             if not (np.all(np.isfinite(G)) and np.all(np.isfinite(Gz))):
@@ -198,11 +198,11 @@ class _Implicit:
             except np.linalg.LinAlgError:
                 return None
             z = z - correction
-            if settled:
+            if converged:
                 return z
             size = np.abs(correction)
             begun = size if begun is None else begun
             noise = (size >= before / 2) & (size <= STAGE_NEWTON_ROUNDING * np.max(np.abs(z))) if before is not None else False
-            settled = bool(np.all((size <= STAGE_NEWTON_STEP * (np.abs(z) + begun)) | noise))
+            converged = bool(np.all((size <= STAGE_NEWTON_STEP * (np.abs(z) + begun)) | noise))
             before = size
-        return z if settled else None
+        return z if converged else None

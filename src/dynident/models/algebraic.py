@@ -107,19 +107,19 @@ class AlgebraicSystem:
 
     def _from(self, z: np.ndarray, t: float, x: np.ndarray, u: np.ndarray, p: np.ndarray) -> np.ndarray | None:
         """As solve_algebraic of algebraic.c."""
-        begun, settled, before = np.abs(z), False, np.full(z.shape, np.inf)
+        begun, converged, before = np.abs(z), False, np.full(z.shape, np.inf)
         for iteration in range(MAX_ALGEBRAIC_ITERATIONS):
             g, matrix = (np.asarray(v) for v in self._newton(t, x, z, u, p))
             step = _solved(matrix, g.ravel())
             if step is None:
                 return None
-            if settled or self.affine:
+            if converged or self.affine:
                 return z - step
             size = np.abs(step)
             if iteration == 0:
                 begun = begun + size
             noise = (size >= before / 2) & (size <= ALGEBRAIC_NEWTON_ROUNDING * max(np.max(np.abs(z)), ALGEBRAIC_NEWTON_LEAST))
-            settled = bool(np.all((size <= ALGEBRAIC_NEWTON_STEP * (np.abs(z - step) + begun)) | noise))
+            converged = bool(np.all((size <= ALGEBRAIC_NEWTON_STEP * (np.abs(z - step) + begun)) | noise))
             before = size
             length = self._length(z, step, matrix, t, x, u, p)
             if length == 0:

@@ -84,12 +84,12 @@ def curve_ends(problem: FiniteProblem, state: SearchState, direction: SearchDire
     """Where the accelerated step ends along each curve on which its acceleration is short."""
     for curve in curves(problem, state, direction):
         try:
-            ahead = problem.evaluate(moved(problem, state, curve(LOOK_AHEAD * direction.step)))
+            ahead = problem.evaluate(step_along(problem, state, curve(LOOK_AHEAD * direction.step)))
             acceleration = direction.free_rows.newton_step(second_derivative(state, direction, ahead))
             if 2 * np.linalg.norm(acceleration * state.column_scale) > BENT_STEP * np.linalg.norm(
                     direction.step * state.column_scale):
                 continue
-            end = moved(problem, state, curve(direction.step + acceleration / 2))
+            end = step_along(problem, state, curve(direction.step + acceleration / 2))
             yield end, problem.evaluate(end)
         except SimulationDiverged:
             continue
@@ -105,7 +105,7 @@ def curves(problem: FiniteProblem, state: SearchState, direction: SearchDirectio
         yield lambda step: np.where(curved, at * np.expm1(np.divide(step, at, out=np.zeros(at.size), where=curved)), step)
 
 
-def moved(problem: FiniteProblem, state: SearchState, change: np.ndarray) -> Variables:
+def step_along(problem: FiniteProblem, state: SearchState, change: np.ndarray) -> Variables:
     return project_to_bounds(problem, replace(state.variables, unknowns=state.variables.unknowns + change))
 
 

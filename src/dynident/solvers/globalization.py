@@ -121,7 +121,7 @@ class TrustRegion:
         if iteration < self.patience:
             return after
         gained = after.history[-1 - self.patience].cost - after.evaluation.cost
-        return self.settled(problem, loop, after, iteration) if self.gains_little(
+        return self.end_if_stationary(problem, loop, after, iteration) if self.gains_little(
             problem, after.evaluation.squares, gained) else after
 
     @staticmethod
@@ -130,7 +130,8 @@ class TrustRegion:
         variance = min(1.0, residual_std(squares, problem) ** 2)  # far from the data nothing could be told from what is wrong
         return gained < UNOBSERVABLE_STEP**2 * variance
 
-    def settled(self, problem: FiniteProblem, loop: LeastSquaresLoop, after: SearchState, iteration: int) -> SearchState:
+    def end_if_stationary(self, problem: FiniteProblem, loop: LeastSquaresLoop, after: SearchState, iteration: int
+                          ) -> SearchState:
         """The state after a step that gained little, with its ending where nothing remains that the data see."""
         if self.observable_step(problem, loop, after) <= loop.step_tolerance:
             left = remaining_step(problem, after, loop.direction(problem, after, loop.regularization.least))

@@ -155,7 +155,7 @@ static int all_seen(const Record *r, const double *xi, long long blocks, int k, 
   return 1;
 }
 
-/* Whether a step that gained so much leaves in doubt if there is more to gain: `settled` of globalization.py then asks. */
+/* Whether a step that gained so much leaves in doubt if there is more to gain: `end_if_stationary` of globalization.py then asks. */
 static int in_doubt(const Record *r, const Point *at, double gained, double *room) {
   const double cost = at->cost > r->rounding_cost ? at->cost : r->rounding_cost;
   const double variance = cost < freedom(r) ? cost / freedom(r) : 1, least = r->unobservable * sqrt(variance);

@@ -155,7 +155,7 @@ class CompiledTrustRegion:
         if interrupted:
             return state.ended(False, Status.of(StatusCode.INTERRUPTED)), taken
         if at.doubtful and isinstance(loop.globalization, TrustRegion):
-            state = loop.globalization.settled(problem, loop, state, done + taken)
+            state = loop.globalization.end_if_stationary(problem, loop, state, done + taken)
         return state, taken
 
     def _at(self, state: SearchState, variables: Variables, column_scale: np.ndarray, bounds: np.ndarray,

@@ -24,7 +24,8 @@ from dynident.verbs.multistart import with_start
 KINDS = ("parametric", "residual_block")
 CHUNKS = 8  # tasks per call of an executor; the draws do not depend on it
 FEWEST_REPEATS = 20  # repeats below which no interval can be read off
-MOST_FAILED_REPEATS = 0.1  # share of refits that may fail before the rest is no fair sample
+MOST_FAILED_RESAMPLES = 0.1  # share of refits that may fail before the rest is no fair sample; less than in coverage, since
+# these begin at the optimum, so that what fails is far out, and of what is far out the quantiles are made
 
 
 @single_thread()
@@ -88,7 +89,7 @@ def bootstrap(estimate: Estimate, kind: str = "parametric", repeats: int = 200, 
     rows = [row for part in map_ordered(_part, (estimate, kind, block, seed), tasks, executor) for row in part]
     good = np.array([row for row in rows if row is not None])
     failed = repeats - len(good)
-    if failed > MOST_FAILED_REPEATS * repeats:
+    if failed > MOST_FAILED_RESAMPLES * repeats:
         raise NotConverged(f"{failed} of {repeats} refits did not converge; the rest would be no fair sample. Profiles "
                            "tell more here: di.profile(estimate).")
     names = estimate.problem.names

@@ -32,7 +32,8 @@ from dynident.verbs.multistart import with_start
 from dynident.verbs.simulate import simulate
 
 FEWEST_REFITS = 20  # repeats below which a share says nothing
-MOST_FAILED_REFITS = 0.2  # share of refits that may fail before the rest is no fair sample
+MOST_FAILED_REFITS = 0.2  # share of refits that may fail before the rest is no fair sample; more than in bootstrap, since
+# what is counted is the share of the intervals that were given, which few extreme records move little
 UNIFORM_STEPS_PER_STD = np.sqrt(12)  # steps per standard deviation of an error that is uniform over one
 
 

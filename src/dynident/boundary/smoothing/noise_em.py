@@ -40,9 +40,9 @@ def update_noise_std(setup: SmoothingSetup, finite: WeakConstraintProblem, point
     if not used:
         return NoiseUpdate(None, last_step)
     seen = residual_variances(setup, finite, point, used)
-    if any(it.untold for it in seen.values()):
+    if any(it.uninformative for it in seen.values()):
         return NoiseUpdate(dict(used), last_step)  # smaller ones say even less: they do not settle
-    found = {name: _not_less(setup, name, used[name] * seen[name].growth) for name in used}
+    found = {name: _not_less(setup, name, used[name] * seen[name].growth_factor) for name in used}
     step = np.array([np.log(found[name] / used[name]) for name in used])
     length = float(np.linalg.norm(step))
     if length == 0:  # as small as sizes get; a short step says nothing: on the way to a size of none, steps vanish too
@@ -50,12 +50,12 @@ def update_noise_std(setup: SmoothingSetup, finite: WeakConstraintProblem, point
     if last_step is None or np.linalg.norm(last_step) < EM_STEP_ROUNDING:
         return NoiseUpdate(found, step)
     factor = length / float(np.linalg.norm(last_step))
-    if factor < 1 - _least_told(finite) and length * factor / (1 - factor) <= EM_NOISE_CONVERGED:
+    if factor < 1 - _least_information(finite) and length * factor / (1 - factor) <= EM_NOISE_CONVERGED:
         return NoiseUpdate(None, step)
-    return NoiseUpdate(_extrapolated(setup, used, step, factor), None)  # a long step is followed by two plain ones
+    return NoiseUpdate(_extrapolate(setup, used, step, factor), None)  # a long step is followed by two plain ones
 
 
-def _extrapolated(setup: SmoothingSetup, used: Mapping[str, float], step: np.ndarray, factor: float) -> dict[str, float]:
+def _extrapolate(setup: SmoothingSetup, used: Mapping[str, float], step: np.ndarray, factor: float) -> dict[str, float]:
     """The whole of a way whose steps shrink by a factor."""
     longest = max(1.0, np.log(MAX_NOISE_CHANGE) / float(np.linalg.norm(step)))
     reach = min(1 / (1 - factor) if factor < 1 else np.inf, longest)
@@ -66,7 +66,7 @@ def _not_less(setup: SmoothingSetup, name: str, size: float) -> float:
     return max(float(size), RESIDUAL_ROUNDING * signal_std(setup.problem, name))
 
 
-def _least_told(finite: WeakConstraintProblem) -> float:
+def _least_information(finite: WeakConstraintProblem) -> float:
     """1 - factor where the data tell the logarithm of a size to EM_NOISE_KNOWN: it is the share of 2 N, what they would tell
     if the model could not err, that they do tell (the missing information principle)."""
     return 1 / (2 * finite.residual_count * EM_NOISE_KNOWN**2)
@@ -81,18 +81,18 @@ class ResidualVariance:
     variances: float  # of the smoothed output, added up
 
     @property
-    def growth(self) -> float:
+    def growth_factor(self) -> float:
         """The next size over the one that was used; 1 where nothing was measured."""
         total = self.squares + self.variances
         return float(np.sqrt((0.0 if total < 0 else total) / self.count)) if self.count else 1.0  # negative by rounding: none
 
     @property
-    def untold(self) -> bool:
+    def uninformative(self) -> bool:
         """Whether the size shrinks where residuals no longer tell its logarithm to EM_NOISE_KNOWN: they tell at most twice
         their degrees of freedom, the sum of 1 - variance (2 tr A^2 <= 2 tr A, the residuals being A times what was measured).
         Those shrink with the size, so that it has no end but none at all."""
         vague = not 2 * (self.count - self.variances) * EM_NOISE_KNOWN**2 >= 1  # true where there is no variance
-        return self.count > 0 and vague and not self.growth > 1
+        return self.count > 0 and vague and not self.growth_factor > 1
 
 
 def residual_variances(setup: SmoothingSetup, finite: WeakConstraintProblem, point: Variables, used: Mapping[str, float]

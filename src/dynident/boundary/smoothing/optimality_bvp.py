@@ -237,7 +237,7 @@ class BoundaryValueProblem:
                                      np.array([self.setup.weights[name] for name in erring]) * own)
         return found
 
-    def packed(self, point: Variables) -> np.ndarray:
+    def pack(self, point: Variables) -> np.ndarray:
         """A point of the smoother as a point of the system."""
         return self.system.pack(self.with_costates(point)[self.first], np.zeros(0))
 

@@ -45,7 +45,7 @@ class SmoothingOutcome:
     times: Mapping[str, float]
 
 
-def assemble(found: SmoothingOutcome) -> Estimate:
+def build_smoothing_estimate(found: SmoothingOutcome) -> Estimate:
     began = time.perf_counter()
     setup, finite, outcome = found.setup, found.finite, found.outcome
     problem, place = setup.problem, setup.place()
@@ -55,7 +55,7 @@ def assemble(found: SmoothingOutcome) -> Estimate:
     trajectories, residuals = _trajectories(found)
     spreads = SmootherCovariance(finite, outcome.point, outcome.active_bounds)
     uncertainty = _uncertainty(found, spreads, values, active, residuals)
-    smoothed = _smoothed(found, spreads)
+    smoothed = _smoother_result(found, spreads)
     return build_estimate(
         problem, setup.method, dict(zip(problem.names, map(float, values), strict=True)), uncertainty, trajectories, residuals,
         converged=outcome.converged, status=fit_status(outcome.reason, outcome.converged, found.by),
@@ -121,7 +121,7 @@ def _true_std(found: SmoothingOutcome, e: int, estimated: Mapping[str, float]) -
     return std * record.weight
 
 
-def _smoothed(found: SmoothingOutcome, spreads: SmootherCovariance) -> SmootherResult:
+def _smoother_result(found: SmoothingOutcome, spreads: SmootherCovariance) -> SmootherResult:
     setup, finite, point = found.setup, found.finite, found.outcome.point
     errors = finite.model_errors(point)
     variances = spreads.along() if setup.method.measurement_noise is None else None  # else the weights are no variances
@@ -163,7 +163,7 @@ def _notes(found: SmoothingOutcome, uncertainty: Covariance, smoothed: SmootherR
         notes.append(f"{', '.join(smoothed.drifting)} may drift: what is printed holds at the begin of the record; the course "
                      "is among the smoothed signals.")
     notes += _beyond_bounds(setup, smoothed)
-    notes += _conditioned(found)
+    notes += _conditioning_notes(found)
     if setup.method.measurement_noise is None and not found.sizes:
         test = noise_level(outcome.evaluation.cost, finite.residual_count - len(finite.names) + len(uncertainty.active),
                            "all errors with their standard deviations")
@@ -198,7 +198,7 @@ def _beyond_bounds(setup: SmoothingSetup, smoothed: SmootherResult) -> list[str]
     return notes
 
 
-def _conditioned(found: SmoothingOutcome) -> list[str]:
+def _conditioning_notes(found: SmoothingOutcome) -> list[str]:
     """The thesis' warning, where a root finder worked; smoother and intervals do not go through these equations."""
     if not found.strides:
         return []

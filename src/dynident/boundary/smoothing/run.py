@@ -16,21 +16,21 @@ import numpy as np
 from dynident.boundary.smoothing.finders import finder
 from dynident.boundary.smoothing.method import BoundaryValueMethod
 from dynident.boundary.smoothing.optimality_bvp import BoundaryValueProblem
-from dynident.boundary.smoothing.result import SmoothingOutcome, assemble
+from dynident.boundary.smoothing.result import SmoothingOutcome, build_smoothing_estimate
 from dynident.boundary.smoothing.setup import SmoothingSetup, setup_of
 from dynident.boundary.smoothing.smoothing_steps import (
     SmoothedPoint,
     SmoothingState,
+    has_ended,
     rank,
     refine,
     reweight,
     safeguard,
-    settled,
     solve,
     spent_status,
     standard_errors,
     transcribe,
-    transferred,
+    transfer,
     where_converged,
 )
 from dynident.boundary.smoothing.start_strategies import StartAttempt, stable_steps, start_strategies, try_strategy
@@ -49,7 +49,7 @@ from dynident.tolerances import SADDLE_COST, SADDLE_DROP
 from dynident.transcription.initial_guess import start_values
 
 ROOT_PERTURBATION = 0.1  # standard errors; so far from a root a minimum is looked for
-FAR = 100.0  # times its value; an unknown as unsure as that is not moved
+UNCERTAIN_UNKNOWN = 100.0  # times its value; an unknown as unsure as that, which the data do not see, is not moved
 UNITS_MATTER = (232, 250)  # codes of Table 6.1 that other units may bring about: an inner loop that fails, a singular system
 
 
@@ -62,27 +62,27 @@ def identify(method: BoundaryValueMethod, problem: Problem, report: Callable[...
         state = state if state.solved is not None else choose_answer(setup, state)
     else:
         state = ROOTS.run(setup, state)
-    if state.wall is not None and state.lost:
-        raise state.wall
+    if state.divergence is not None and state.lost:
+        raise state.divergence
     assert state.solved is not None
     finite, result = state.solved.finite, replace(state.solved.result, history=state.log.history)
     counts = {**state.log.counts, "steps_per_sample": finite.steps, "equalities": finite.equality_count,
               "variables": len(finite.names) + sum(nodes.size for nodes in result.point.nodes)}
     try:
-        return assemble(SmoothingOutcome(setup, finite, result, state.solved.noise_std, state.solved.by, state.strides, counts,
-                                         state.log.times()))
-    except SimulationDiverged as wall:  # nothing was found, and at the start there are no derivatives
+        return build_smoothing_estimate(SmoothingOutcome(
+            setup, finite, result, state.solved.noise_std, state.solved.by, state.strides, counts, state.log.times()))
+    except SimulationDiverged as divergence:  # nothing was found, and at the start there are no derivatives
         if result.converged:
             raise
-        raise refusal(setup, wall) from None
+        raise refusal(setup, divergence) from None
 
 
-def refusal(setup: SmoothingSetup, wall: SimulationDiverged | None) -> StartDiverged:
+def refusal(setup: SmoothingSetup, divergence: SimulationDiverged | None) -> StartDiverged:
     values = start_values(setup.problem)
     starts = ", ".join(f"{u.name} = {value:.4g}" + ("" if u.start is not None else ", guessed")
                        for u, value in zip(setup.problem.unknowns, values, strict=True))
-    return StartDiverged(f"At the start values {wall}{f' ({starts})' if starts else ''}. Choose other start values, or "
-                         'try integrator="radau" if the model is stiff.', wall is not None and wall.lost)
+    return StartDiverged(f"At the start values {divergence}{f' ({starts})' if starts else ''}. Choose other start values, or "
+                         'try integrator="radau" if the model is stiff.', divergence is not None and divergence.lost)
 
 
 # steps over attempts
@@ -92,8 +92,8 @@ def try_start(setup: SmoothingSetup, state: SmoothingState) -> SmoothingState:
     """The next strategy."""
     if not state.strategies:
         return state
-    attempt, wall, log = try_strategy(setup, state.strategies[0], state.log)
-    return replace(state, strategies=state.strategies[1:], wall=state.wall or wall, log=log,
+    attempt, divergence, log = try_strategy(setup, state.strategies[0], state.log)
+    return replace(state, strategies=state.strategies[1:], divergence=state.divergence or divergence, log=log,
                    attempts=state.attempts if attempt is None else (*state.attempts, attempt))
 
 
@@ -112,15 +112,15 @@ def chosen_attempt(setup: SmoothingSetup, state: SmoothingState) -> StartAttempt
     return min(state.attempts, key=lambda a: rank(a.outcome)) if enough or not state.strategies else None
 
 
-def settle(setup: SmoothingSetup, state: SmoothingState) -> SmoothingState:
+def smooth_attempt(setup: SmoothingSetup, state: SmoothingState) -> SmoothingState:
     """What becomes of a chosen attempt in the user's coordinates; where it does not stay converged, others are tried."""
     attempt = chosen_attempt(setup, state)
     if attempt is None:
         return replace(state, finished=not state.strategies)
     try:
         state = in_users_coordinates(setup, state, attempt)
-    except SimulationDiverged as wall:
-        return replace(state, attempts=(), wall=state.wall or wall)
+    except SimulationDiverged as divergence:
+        return replace(state, attempts=(), divergence=state.divergence or divergence)
     if attempt.outcome.converged:
         state = SMOOTHER.run(setup, state)
     if state.lost:
@@ -135,7 +135,7 @@ def settle(setup: SmoothingSetup, state: SmoothingState) -> SmoothingState:
 def in_users_coordinates(setup: SmoothingSetup, state: SmoothingState, attempt: StartAttempt) -> SmoothingState:
     """An attempt as the beginning of rounds."""
     finite = setup.transcribe(attempt.finite.steps, setup.first_noise_std)
-    point = transferred(attempt.finite, attempt.outcome.point, finite)
+    point = transfer(attempt.finite, attempt.outcome.point, finite)
     result = replace(attempt.outcome, point=point, evaluation=finite.evaluate(point))
     return replace(state, attempts=(), noise_std=setup.first_noise_std, finite=finite, point=point, substeps=finite.steps,
                    solved=SmoothedPoint(finite, result, setup.first_noise_std, attempt.label), noise_step=None, changed=False,
@@ -149,10 +149,10 @@ def choose_answer(setup: SmoothingSetup, state: SmoothingState) -> SmoothingStat
         try:
             left = in_users_coordinates(setup, state, state.attempts[0]).solved
             answers = (*answers, left) if left is not None else answers
-        except SimulationDiverged as wall:
-            state = replace(state, wall=state.wall or wall)
+        except SimulationDiverged as divergence:
+            state = replace(state, divergence=state.divergence or divergence)
     if not answers:
-        raise refusal(setup, state.wall)
+        raise refusal(setup, state.divergence)
     best, tried = min(answers, key=lambda answer: rank(answer.result)), state.log.counts["attempts"]
     by = f"square-root smoother {best.by}" + (f", {tried} attempts" if tried > 1 else "")
     return replace(state, solved=replace(best, by=by), finite=best.finite)
@@ -165,7 +165,7 @@ def refine_by_newton(setup: SmoothingSetup, state: SmoothingState) -> SmoothingS
     assert state.solved is not None
     solved, solver = state.solved, DampedNewton()
     problem = BoundaryValueProblem(setup, solved.finite, scaled=True)
-    root, log = follow(setup, solver, problem, problem.packed(solved.result.point), state.log)
+    root, log = follow(setup, solver, problem, problem.pack(solved.result.point), state.log)
     result, strides = as_result(setup, solved.finite, problem, root)
     state = replace(state, log=log, strides=strides)
     result = replace(result, reason=spent_status(state)) if result.converged else result
@@ -193,15 +193,15 @@ def find_root(setup: SmoothingSetup, state: SmoothingState) -> SmoothingState:
         for point in (None,) if state.point is None else (state.point, None):
             for scaled in (True,) if method.solver == "newton" else (False, True):  # the thesis does not scale
                 problem = BoundaryValueProblem(setup, finite, scaled=scaled)
-                root, log = follow(setup, solver, problem, problem.guess() if point is None else problem.packed(point), log)
+                root, log = follow(setup, solver, problem, problem.guess() if point is None else problem.pack(point), log)
                 if root.converged or root.interrupted or root.code not in UNITS_MATTER:
                     break
             result, strides = as_result(setup, finite, problem, root)
             if result.converged or result.interrupted:
                 break
         minimal = not result.converged or problem.minimal(root.point)
-    except SimulationDiverged as wall:
-        raise refusal(setup, wall) from None
+    except SimulationDiverged as divergence:
+        raise refusal(setup, divergence) from None
     return replace(state, solved=SmoothedPoint(finite, result, state.noise_std, solver.name), minimal=minimal, changed=False,
                    rounds=state.rounds + 1, strides=(*state.strides, *strides), log=log)
 
@@ -211,12 +211,12 @@ def follow(setup: SmoothingSetup, solver: Any, problem: BoundaryValueProblem, z:
     """Let a root finder work, and keep its diary."""
     pages: list[Iteration] = []
 
-    def told(page: RootIteration, asked: np.ndarray) -> None:
+    def report_page(page: RootIteration, asked: np.ndarray) -> None:
         here = Iteration(0, problem.cost(asked), page.step, 0.0, tuple(float(v) for v in problem.values(asked)))
         pages.append(setup.listener.renumbered(here, len(log.history) + len(pages)))
         setup.report(pages[-1])
 
-    root = solver.solve(problem.system, z, told)
+    root = solver.solve(problem.system, z, report_page)
     return root, log.with_iterations(tuple(pages)).with_counts({
         "iterations": root.iterations, "jacobians": root.jacobians, "simulations": root.evaluations - root.jacobians,
         "attempts": 1})
@@ -231,9 +231,9 @@ def as_result(setup: SmoothingSetup, finite: WeakConstraintProblem, problem: Bou
     try:
         point = problem.point(root.point)
         evaluation = finite.evaluate(point)
-    except SimulationDiverged as wall:
+    except SimulationDiverged as divergence:
         point = finite.start()
-        where = Status(f"where {wall}{code}", StatusCode.DIVERGED)
+        where = Status(f"where {divergence}{code}", StatusCode.DIVERGED)
         return SolverResult(point, finite.evaluate(point), False, where, (), held, root.interrupted), strides
     c = finite.coordinates
     outside = [name for name, low, high, at in zip(setup.printed(), c.lower, c.upper, point.unknowns, strict=True)
@@ -253,7 +253,7 @@ def reject_saddle(setup: SmoothingSetup, state: SmoothingState) -> SmoothingStat
     assert state.solved is not None
     finite, result = state.solved.finite, state.solved.result
     std, point = standard_errors(finite, result.point), result.point
-    aside = ROOT_PERTURBATION * np.where(std < FAR * np.abs(point.unknowns), std, 0.0)  # not along what the data do not see
+    aside = ROOT_PERTURBATION * np.where(std < UNCERTAIN_UNKNOWN * np.abs(point.unknowns), std, 0.0)
     signs = np.random.default_rng(0).choice([-1.0, 1.0], std.size)
     beside = point.step_along(signs * aside, tuple(np.zeros_like(nodes) for nodes in point.nodes))
     try:
@@ -270,6 +270,6 @@ def reject_saddle(setup: SmoothingSetup, state: SmoothingState) -> SmoothingStat
 
 
 ROUND = (refine, reweight, transcribe)
-SMOOTHER = OuterLoop((), (solve, *ROUND), (safeguard,), settled)
-ROOTS = OuterLoop((first_grid,), (find_root, *ROUND), (reject_saddle, safeguard), settled)
-ATTEMPTS = OuterLoop((), (try_start, settle), (choose_answer, refine_by_newton), lambda _, state: state.finished)
+SMOOTHER = OuterLoop((), (solve, *ROUND), (safeguard,), has_ended)
+ROOTS = OuterLoop((first_grid,), (find_root, *ROUND), (reject_saddle, safeguard), has_ended)
+ATTEMPTS = OuterLoop((), (try_start, smooth_attempt), (choose_answer, refine_by_newton), lambda _, state: state.finished)

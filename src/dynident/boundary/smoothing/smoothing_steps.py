@@ -39,7 +39,7 @@ class SmoothedPoint:
     by: str
 
     def stopped(self, reason: Status, interrupted: bool) -> SmoothedPoint:
-        return replace(self, result=_stopped(self.result, reason, interrupted))
+        return replace(self, result=_with_reason(self.result, reason, interrupted))
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +60,7 @@ class SmoothingState:
     coarsened: bool = False  # fewer steps were found to be enough; once only, or it might never end
     rounds: int = 0
     strides: tuple[PseudoTimeStep, ...] = ()
-    wall: SimulationDiverged | None = None  # why an attempt or a round could not go on, the first time
+    divergence: SimulationDiverged | None = None  # why an attempt or a round could not go on, the first time
     lost: bool = False  # this round could not
     finished: bool = False  # no other attempt is needed
     log: RunLog = field(default_factory=lambda: RunLog().with_counts({"attempts": 0}))
@@ -73,8 +73,8 @@ class SmoothingState:
         assert self.solved is not None
         return replace(self, solved=replace(self.solved, result=result))
 
-    def lost_to(self, wall: SimulationDiverged) -> SmoothingState:
-        return replace(self, wall=self.wall or wall, lost=True)
+    def lost_to(self, divergence: SimulationDiverged) -> SmoothingState:
+        return replace(self, divergence=self.divergence or divergence, lost=True)
 
     def ended(self, reason: Status, interrupted: bool) -> SmoothingState | None:
         """With the last solution; else with the best of the attempts that none was chosen of, else with earlier answers."""
@@ -82,7 +82,7 @@ class SmoothingState:
             return replace(self, solved=self.solved.stopped(reason, interrupted))
         if self.attempts:
             best = min(self.attempts, key=lambda attempt: rank(attempt.outcome))
-            return replace(self, attempts=(replace(best, outcome=_stopped(best.outcome, reason, interrupted)),))
+            return replace(self, attempts=(replace(best, outcome=_with_reason(best.outcome, reason, interrupted)),))
         if self.answers:
             return replace(self, answers=tuple(answer.stopped(reason, interrupted) for answer in self.answers))
         return None
@@ -93,7 +93,7 @@ def rank(outcome: SolverResult) -> tuple[bool, bool, float]:
     return not outcome.interrupted, not outcome.converged, outcome.evaluation.cost
 
 
-def _stopped(outcome: SolverResult, reason: Status, interrupted: bool) -> SolverResult:
+def _with_reason(outcome: SolverResult, reason: Status, interrupted: bool) -> SolverResult:
     return replace(outcome, converged=False, reason=reason, interrupted=interrupted)
 
 
@@ -111,8 +111,8 @@ def where_converged(step: SmoothingStep) -> SmoothingStep:
             return state
         try:
             return step(setup, state)
-        except SimulationDiverged as wall:
-            return state.lost_to(wall)
+        except SimulationDiverged as divergence:
+            return state.lost_to(divergence)
 
     return guarded
 
@@ -123,8 +123,8 @@ def solve(setup: SmoothingSetup, state: SmoothingState) -> SmoothingState:
     solver = GaussNewton(setup.method.max_iterations)
     try:
         result, log = run_solver(solver, state.finite, state.point, state.log, setup.listener)
-    except SimulationDiverged as wall:
-        return state.lost_to(wall)
+    except SimulationDiverged as divergence:
+        return state.lost_to(divergence)
     solved = SmoothedPoint(state.finite, result, state.noise_std, state.solved.by)
     return replace(state, solved=solved, rounds=state.rounds + 1, changed=False, log=log)
 
@@ -167,10 +167,10 @@ def transcribe(setup: SmoothingSetup, state: SmoothingState) -> SmoothingState:
         return state
     assert state.solved is not None
     finite = setup.transcribe(state.substeps, state.noise_std)
-    return replace(state, finite=finite, point=transferred(state.solved.finite, state.solved.result.point, finite))
+    return replace(state, finite=finite, point=transfer(state.solved.finite, state.solved.result.point, finite))
 
 
-def transferred(before: WeakConstraintProblem, point: Variables, after: WeakConstraintProblem) -> Variables:
+def transfer(before: WeakConstraintProblem, point: Variables, after: WeakConstraintProblem) -> Variables:
     """A point of one smoothing problem in the coordinates and on the grid of another."""
     values = before.coordinates.values(point.unknowns)
     unknowns = np.clip(after.coordinates.coordinates(values), after.coordinates.lower, after.coordinates.upper)
@@ -178,7 +178,7 @@ def transferred(before: WeakConstraintProblem, point: Variables, after: WeakCons
     return after.from_values(after.full.from_states(unknowns, [r.grid.time for r in before.records], states))
 
 
-def settled(_setup: SmoothingSetup, state: SmoothingState) -> bool:
+def has_ended(_setup: SmoothingSetup, state: SmoothingState) -> bool:
     """Nothing changes any more, the solver has failed, or there were enough rounds."""
     last = not state.converged or not state.changed or state.rounds >= MAX_SMOOTHING_ROUNDS
     return state.lost or (state.rounds > 0 and last)

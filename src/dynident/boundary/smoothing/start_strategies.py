@@ -40,7 +40,7 @@ from dynident.solvers.solver_result import SolverResult
 from dynident.transcription.initial_guess import gradient_matching_start, start_values, states_from_measurements
 
 STAGES = (1e-6, 1e-4, 1e-2, 1.0)  # of the model weights, from weak to what was asked for
-SPREAD = 2.0  # decades to either side over which other starts lie
+RESTART_DECADES = 2.0  # decades to either side over which other starts lie
 STABLE = 2.5  # step times spectral radius up to which a Runge-Kutta step stays bounded
 MAX_STABILITY_STEPS = 16  # between two samples, for stability; beyond it a better start is the way
 SPECTRAL_RADIUS_SAMPLES = 20  # places at which the spectral radius is asked for
@@ -70,14 +70,14 @@ class Trial(NamedTuple):
     """What came of a strategy, or why it could not begin; and what has been spent until then."""
 
     attempt: StartAttempt | None
-    wall: SimulationDiverged | None
+    divergence: SimulationDiverged | None
     log: RunLog
 
 
 def start_strategies(setup: SmoothingSetup) -> tuple[StartStrategy, ...]:
     """All of them in turn; what a later one needs is computed when it is asked for."""
     logarithmic = setup.logarithmic()
-    matched = functools.cache(functools.partial(_matched, setup, logarithmic))
+    matched = functools.cache(functools.partial(_from_gradient_matching, setup, logarithmic))
     found = [StartStrategy("from the start", lambda: logarithmic), StartStrategy("from matched rates", matched),
              StartStrategy("in stages of the model weight", matched, STAGES)]
     if (course := setup.begin_along()) is not None:
@@ -87,13 +87,15 @@ def start_strategies(setup: SmoothingSetup) -> tuple[StartStrategy, ...]:
                                       course=course))
     moved = [it for it in logarithmic.parameters if it.free and it.log and it.start]
     for number in range(1, (setup.method.max_restarts if moved else 0) + 1):
-        found.append(StartStrategy(f"from restart {number}", functools.partial(_restarted, setup, logarithmic, number)))
+        start = functools.partial(_from_another_point, setup, logarithmic, number)
+        found.append(StartStrategy(f"from restart {number}", start))
     if logarithmic.parameters != setup.inner.parameters:
         found.append(StartStrategy("from the start, without logarithms", lambda: setup.inner))
     parameters = [it for it in setup.inner.parameters if it.free and _name(it) not in setup.problem.model.states]
     turned = {_name(it): -it.start for it in parameters if it.start is not None and it.start < 0 < it.upper}
     if turned:
-        found.append(StartStrategy("from the start without its minus signs", functools.partial(_unsigned, setup, turned)))
+        start = functools.partial(_from_positive_values, setup, turned)
+        found.append(StartStrategy("from the start without its minus signs", start))
     return tuple(found)
 
 
@@ -103,36 +105,36 @@ def try_strategy(setup: SmoothingSetup, strategy: StartStrategy, log: RunLog) ->
     if inner is None:
         return Trial(None, None, log)
     if strategy.stages:
-        return _staged(setup, strategy, inner, log)
-    finite = _transcribed(setup, inner, setup.weights)
+        return _with_weight_continuation(setup, strategy, inner, log)
+    finite = _transcribe(setup, inner, setup.weights)
     begin = finite.start() if strategy.course is None else finite.from_values(strategy.course.variables(finite.full))
-    outcome, wall, log = _solved(setup, finite, begin, log)
+    outcome, divergence, log = _solve(setup, finite, begin, log)
     if outcome is None:
-        return Trial(None, wall, log)
+        return Trial(None, divergence, log)
     if strategy.course is not None:  # what does not move there may be where it belongs
         return Trial(StartAttempt(strategy.label, finite, outcome), None, log)
     return _escape_stationary_start(setup, StartAttempt(strategy.label, finite, outcome), inner, log)
 
 
-def _transcribed(setup: SmoothingSetup, inner: Problem, weights: Mapping[str, float]) -> WeakConstraintProblem:
+def _transcribe(setup: SmoothingSetup, inner: Problem, weights: Mapping[str, float]) -> WeakConstraintProblem:
     steps = setup.substeps if setup.substeps is not None else stable_steps(inner)
     return WeakConstraintProblem(inner, setup.method.make_integrator(), steps, setup.first_noise_std, weights,
                                  setup.correlation)
 
 
-def _solved(setup: SmoothingSetup, finite: WeakConstraintProblem, point: Variables, log: RunLog
+def _solve(setup: SmoothingSetup, finite: WeakConstraintProblem, point: Variables, log: RunLog
             ) -> tuple[SolverResult | None, SimulationDiverged | None, RunLog]:
     """By Gauss-Newton in the coordinates of the attempt; None where it cannot begin, with the reason."""
     solver, log = GaussNewton(setup.method.max_iterations), log.with_counts({"attempts": 1})
-    seen, outcome, wall = dict.fromkeys(finite.counts, 0), None, None
+    seen, outcome, divergence = dict.fromkeys(finite.counts, 0), None, None
     try:
         found, log = run_solver(solver, finite, point, log, setup.listener)
         seen = dict(finite.counts)
         outcome = verify_bounded_minimum(finite, found, setup.begin(finite.coordinates), setup.printed(),
                                          setup.expects(finite, found), lambda p: solver.solve(finite, p))
     except SimulationDiverged as reason:
-        wall = reason
-    return outcome, wall, log.with_counts({key: count - seen[key] for key, count in finite.counts.items()})
+        divergence = reason
+    return outcome, divergence, log.with_counts({key: count - seen[key] for key, count in finite.counts.items()})
 
 
 def _escape_stationary_start(setup: SmoothingSetup, attempt: StartAttempt, inner: Problem, log: RunLog) -> Trial:
@@ -147,30 +149,30 @@ def _escape_stationary_start(setup: SmoothingSetup, attempt: StartAttempt, inner
         outcome = reject_piecewise_constant(outcome, setup.printed(), jumps)
         return Trial(replace(attempt, outcome=outcome, last=True), None, log)
     values = finite.coordinates.values(start + typical_change(finite, start))
-    aside = _transcribed(setup, _starting(inner, {u.quantity: float(v) for u, v, is_it in zip(
+    aside = _transcribe(setup, _starting(inner, {u.quantity: float(v) for u, v, is_it in zip(
         inner.unknowns, values, still, strict=True) if is_it}), setup.weights)
-    other, wall, log = _solved(setup, aside, aside.start(), log)
+    other, divergence, log = _solve(setup, aside, aside.start(), log)
     if other is None or not other.converged or other.evaluation.cost >= outcome.evaluation.cost:
-        return Trial(attempt, wall, log)
-    return Trial(StartAttempt(f"{attempt.label}, beside it", aside, other), wall, log)
+        return Trial(attempt, divergence, log)
+    return Trial(StartAttempt(f"{attempt.label}, beside it", aside, other), divergence, log)
 
 
-def _staged(setup: SmoothingSetup, strategy: StartStrategy, inner: Problem, log: RunLog) -> Trial:
+def _with_weight_continuation(setup: SmoothingSetup, strategy: StartStrategy, inner: Problem, log: RunLog) -> Trial:
     """Weak model weights first; parameters that may drift do so as asked in every stage."""
     states = setup.problem.model.states
     attempt: StartAttempt | None = None
     for share in strategy.stages:
-        finite = _transcribed(setup, inner, {name: w * share if name in states else w for name, w in setup.weights.items()})
-        outcome, wall, log = _solved(setup, finite, finite.start() if attempt is None else attempt.outcome.point, log)
+        finite = _transcribe(setup, inner, {name: w * share if name in states else w for name, w in setup.weights.items()})
+        outcome, divergence, log = _solve(setup, finite, finite.start() if attempt is None else attempt.outcome.point, log)
         if outcome is None:
-            return Trial(None, wall, log)
+            return Trial(None, divergence, log)
         attempt = StartAttempt(strategy.label, finite, outcome)
         if outcome.interrupted:
             break
     return Trial(attempt, None, log)
 
 
-def _matched(setup: SmoothingSetup, inner: Problem) -> Problem | None:
+def _from_gradient_matching(setup: SmoothingSetup, inner: Problem) -> Problem | None:
     """The inner problem starting from parameters that match the rates."""
     starts = {_name(it): it for it in inner.parameters}
     own = setup.problem.replace(parameters=[
@@ -186,18 +188,18 @@ def _matched(setup: SmoothingSetup, inner: Problem) -> Problem | None:
     return _starting(inner, better)
 
 
-def _restarted(setup: SmoothingSetup, inner: Problem, number: int) -> Problem:
+def _from_another_point(setup: SmoothingSetup, inner: Problem, number: int) -> Problem:
     """Around the first start, parameters that are logarithms spread over decades: always the same ones; matched."""
     moved = [it for it in inner.parameters if it.free and it.log and it.start]
     shares = qmc.Halton(len(moved), scramble=False).random(number + 1)[number]
-    other = _starting(inner, {_name(it): float(it.start or 1.0) * 10 ** (SPREAD * (2 * share - 1))
+    other = _starting(inner, {_name(it): float(it.start or 1.0) * 10 ** (RESTART_DECADES * (2 * share - 1))
                               for it, share in zip(moved, shares, strict=True)})
-    return _matched(setup, other) or other
+    return _from_gradient_matching(setup, other) or other
 
 
-def _unsigned(setup: SmoothingSetup, turned: Mapping[str, float]) -> Problem:
+def _from_positive_values(setup: SmoothingSetup, turned: Mapping[str, float]) -> Problem:
     positive = setup.logarithmic(_starting(setup.inner, turned))
-    return _matched(setup, positive) or positive
+    return _from_gradient_matching(setup, positive) or positive
 
 
 def _name(it: Parameter | InitialState) -> str:

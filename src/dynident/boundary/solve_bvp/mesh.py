@@ -65,12 +65,12 @@ class ShootingMesh:
     def start(self, system: ShootingSystem, times: np.ndarray, course: Course, p: np.ndarray) -> np.ndarray:
         return system.pack(course(times), p)
 
-    def inside(self, system: ShootingSystem, z: np.ndarray) -> np.ndarray:
+    def interior_states(self, system: ShootingSystem, z: np.ndarray) -> np.ndarray:
         """(segments, fractions, states) of a point."""
         nodes, p = system.unpack(z)
         return _by_segment(system.segments.run(nodes[:-1], p, False).path, nodes)
 
-    def growth(self, times: np.ndarray, course: Course, p: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    def growth_factors(self, times: np.ndarray, course: Course, p: np.ndarray, sizes: np.ndarray) -> np.ndarray:
         nodes = course(times)
         broken = self.diverges(times, nodes, p)
         if np.any(broken):
@@ -85,8 +85,8 @@ class ShootingMesh:
             try:
                 self.segments(times[begin:], self.steps).run(nodes[begin:-1], p, False)
                 break
-            except SimulationDiverged as wall:
-                begin += max(wall.node - 1, 0) // self.steps
+            except SimulationDiverged as divergence:
+                begin += max(divergence.node - 1, 0) // self.steps
                 bad[begin] = True
                 begin += 1
         return bad
@@ -143,17 +143,17 @@ class CollocationMesh:
         at = times[:-1, None] + np.array(self.points) * np.diff(times)[:, None]
         return system.pack(course(times), p, course(at.ravel()))
 
-    def inside(self, system: CollocationSystem, z: np.ndarray) -> np.ndarray:
+    def interior_states(self, system: CollocationSystem, z: np.ndarray) -> np.ndarray:
         nodes, _ = system.unpack(z)
         inner = system.stages(z)[:, [k for k, c in enumerate(self.points) if 0 < c < 1]]
         return np.concatenate([nodes[:-1, None], inner, nodes[1:, None]], axis=1)
 
-    def growth(self, times: np.ndarray, course: Course, p: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    def growth_factors(self, times: np.ndarray, course: Course, p: np.ndarray, sizes: np.ndarray) -> np.ndarray:
         system = self.system(times, self.statement.ends, sizes)
         try:
             links = system.run(self.start(system, times, course, p), True).link[:-1]
-        except SimulationDiverged as wall:
-            return np.where(np.arange(len(times) - 1) == wall.node - 1, np.inf, 1.0)
+        except SimulationDiverged as divergence:
+            return np.where(np.arange(len(times) - 1) == divergence.node - 1, np.inf, 1.0)
         return growth_of(links, system.sizes)
 
     def half_step_solution(self, times: np.ndarray, nodes: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

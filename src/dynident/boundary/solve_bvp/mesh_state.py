@@ -85,7 +85,7 @@ class MeshSolution:
     residual: float = np.inf
     inside: np.ndarray | None = None  # (segments, fractions, states); None where the mesh was not solved
     sizes: np.ndarray | None = None  # typical, of states and parameters
-    lacks: np.ndarray | None = None  # (segments x states + conditions,) by steps of half the length
+    defects: np.ndarray | None = None  # (segments x states + conditions,) by steps of half the length
     between: np.ndarray | None = None  # (segments,) largest error of the polynomial between the nodes
     at_nodes: float = np.inf
     conditioning: Conditioning | None = None
@@ -132,7 +132,7 @@ class MeshState:
     solver: BvpSolver
     why: str
     attempt: int = 0
-    looks: int = 0
+    rechecks: int = 0
     root: RootResult | None = None  # of the last mesh
     solution: MeshSolution | None = None  # of the last mesh that was solved
     nearest: MeshSolution | None = None  # where none was: the smallest residual
@@ -144,7 +144,7 @@ class MeshState:
     verdict: MeshVerdict | None = None
 
     @property
-    def shown(self) -> MeshSolution:
+    def best_solution(self) -> MeshSolution:
         """The last mesh that was solved, or else the smallest residual."""
         best = self.solution or self.nearest
         return best if best is not None else MeshSolution(self.times, self.course(self.times), self.p, sizes=self.sizes)
@@ -163,7 +163,7 @@ def prepared_mesh(problem: MeshProblem) -> np.ndarray:
     times = problem.times
     for _ in range(PREPARING):
         nodes = problem.guess(times)
-        growth = problem.steps.growth(times, problem.guess, problem.p, problem.sizes(nodes, problem.p))
+        growth = problem.steps.growth_factors(times, problem.guess, problem.p, problem.sizes(nodes, problem.p))
         with np.errstate(divide="ignore", invalid="ignore"):
             pieces = np.where(np.isfinite(growth), np.ceil(np.log(growth) / np.log(problem.options.growth)), 2)
         pieces = np.where(too_short(times), 1, np.clip(np.nan_to_num(pieces, nan=1), 1, MOST_PIECES[-1])).astype(int)

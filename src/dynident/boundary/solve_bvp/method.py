@@ -93,7 +93,7 @@ def solve_bvp(rate: Callable[..., Any] | EquationModel, boundary: Callable[..., 
 
 def _solution(statement: Statement, problem: MeshProblem, state: MeshState, wanted: np.ndarray, seconds: float
               ) -> BoundarySolution:
-    shown, verdict, condition = state.shown, state.verdict, state.condition
+    shown, verdict, condition = state.best_solution, state.verdict, state.condition
     assert verdict is not None and shown.sizes is not None
     fractions, inside = problem.steps.fractions, shown.inside
     if inside is None:  # no mesh was solved: straight lines between nodes
@@ -144,7 +144,7 @@ def _failure(state: MeshState, verdict: MeshVerdict, no_guess_helps: bool) -> st
 
 def _work(state: MeshState) -> str:
     meshes = f"{len(state.rounds)} mesh{'es' * (len(state.rounds) != 1)}"
-    return f"{iterations_in_words(len(state.pages))} on {meshes}, the last of {len(state.shown.times)} nodes"
+    return f"{iterations_in_words(len(state.pages))} on {meshes}, the last of {len(state.best_solution.times)} nodes"
 
 
 def _story(state: MeshState) -> str:

@@ -136,7 +136,7 @@ def take_step(problem: NewtonProblem, state: NewtonState) -> NewtonState:
         return state.exhausted(problem.options.max_iterations)
     step = -_linear(state).factors.solve(state.value)
     size = length(problem, step)
-    share = predicted_share(problem, state, step, size)
+    share = initial_step_length(problem, state, step, size)
     found, value, asked, evaluations = line_search(problem, state, step, size, share)
     spent: dict[str, Any] = {"asked": asked, "evaluations": state.evaluations + evaluations, "turns": state.turns + 1}
     if found is None:
@@ -159,13 +159,13 @@ def renew_jacobian(problem: NewtonProblem, state: NewtonState) -> NewtonState:
     if not state.moved or state.last is None:  # the Jacobian was old; try again with one of this place
         return linearize(problem, state, state.z, lambda _: {"fresh": True})
     _, following, share, size = state.last
-    done = share == 1.0 and (settled(problem, following) or exact(state.value, _linear(state)))
+    done = share == 1.0 and (has_converged(problem, following) or exact(state.value, _linear(state)))
     if done and not state.fresh:
         state = linearize(problem, state, state.z, _of_this_place)
         if state.result is not None:
             return state
         following = -_linear(state).factors.solve(state.value)
-        done = settled(problem, following) or exact(state.value, _linear(state))
+        done = has_converged(problem, following) or exact(state.value, _linear(state))
         return replace(state, z=state.z + following).found() if done else state
     if done:
         return replace(state, z=state.z + following).found()
@@ -176,7 +176,7 @@ def renew_jacobian(problem: NewtonProblem, state: NewtonState) -> NewtonState:
 
 def stopped_without_progress(problem: NewtonProblem, state: NewtonState, step: np.ndarray) -> NewtonState:
     """A tiny step after a full one that no longer shrinks is rounding, enlarged by the condition of the equations."""
-    if settled(problem, step) or exact(state.value, _linear(state)):
+    if has_converged(problem, step) or exact(state.value, _linear(state)):
         return state.found()
     if largest(step, problem.system.scale) <= BVP_ROUNDING_STEP and state.last is not None and state.last.share == 1:
         return state.found(problem.options.hidden_by_rounding)
@@ -195,11 +195,11 @@ def exact(value: np.ndarray, linear: FactoredSystem) -> bool:
     return bool(np.all(np.abs(value) <= BVP_EXACT_RESIDUAL * linear.rounding))
 
 
-def settled(problem: NewtonProblem, following: np.ndarray) -> bool:
+def has_converged(problem: NewtonProblem, following: np.ndarray) -> bool:
     return largest(following, problem.system.scale) <= problem.options.tolerance
 
 
-def predicted_share(problem: NewtonProblem, state: NewtonState, step: np.ndarray, size: float) -> float:
+def initial_step_length(problem: NewtonProblem, state: NewtonState, step: np.ndarray, size: float) -> float:
     """The share to begin with: from how the last step compares with what followed it (Deuflhard's predictor)."""
     last = state.last
     if last is None or problem.options.test == "residual":
@@ -244,12 +244,12 @@ def judge_step(problem: NewtonProblem, state: NewtonState, trial: NewtonStep, va
         with np.errstate(over="ignore"):
             before, after = float(state.value @ state.value), float(value @ value)
         falls = after <= (1 - 2 * SUFFICIENT_REDUCTION * share) * before
-        return falls or hidden(problem, state, step), max(0.1 * share, min(suggested, 1.0))
+        return falls or below_rounding(problem, state, step), max(0.1 * share, min(suggested, 1.0))
     shrinks = length(problem, following) <= (1 - share / 4) * size
-    return shrinks or hidden(problem, state, step), min(1.0, suggested)
+    return shrinks or below_rounding(problem, state, step), min(1.0, suggested)
 
 
-def hidden(problem: NewtonProblem, state: NewtonState, step: np.ndarray) -> bool:
+def below_rounding(problem: NewtonProblem, state: NewtonState, step: np.ndarray) -> bool:
     """A step that rounding hides."""
     noise = BVP_HIDDEN_STEP * np.finfo(float).eps * (np.abs(state.z) + problem.system.scale)
     return bool(np.all(np.abs(step) <= noise))

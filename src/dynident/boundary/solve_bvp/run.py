@@ -44,7 +44,7 @@ from dynident.tolerances import BADLY_CONDITIONED, HIDDEN_STATE, ROUGH_ERROR, SE
 FIRST_MAX_ITERATIONS = 50  # iterations of one attempt from the guess
 INSIST = 0.25  # share of a step that Newton goes in any case where it insists; it solved 25 of 28 hard problems, 1/16: 24
 SAFETY = 0.3  # of the tolerance is what a new mesh aims at
-IN_VAIN = 4  # meshes over which the error must fall to half
+STAGNATION_ROUNDS = 4  # meshes over which the error must fall to half
 MESH_DOUBLINGS = 5  # meshes of twice as many nodes, where one does not know how its solution is held
 MOST_MESHES = 60  # in all
 
@@ -66,7 +66,7 @@ def solve_adaptively(problem: MeshProblem) -> MeshState:
     """Meshes, until there is a verdict."""
     state = start_attempt(problem, 0)
     if problem.options.free:
-        state = stopped(state, "because the linearised conditions at the ends do not determine the solution", ILL_POSED)
+        state = stop(state, "because the linearised conditions at the ends do not determine the solution", ILL_POSED)
     while state.verdict is None:
         state = next_mesh(problem, state)
     return state
@@ -81,7 +81,7 @@ def next_mesh(problem: MeshProblem, state: MeshState) -> MeshState:
     else:
         state = after_failure(problem, state)
     if state.verdict is None and len(state.rounds) >= MOST_MESHES:
-        return stopped(state, mesh_limit(f"at the limit of {MOST_MESHES} meshes"), TOO_MANY, _error(state))
+        return stop(state, mesh_limit(f"at the limit of {MOST_MESHES} meshes"), TOO_MANY, _error(state))
     return state
 
 
@@ -119,13 +119,13 @@ def after_failure(problem: MeshProblem, state: MeshState) -> MeshState:
     root, options, solution = state.root, problem.options, state.solution
     assert root is not None
     if root.interrupted:
-        return stopped(state, root.status, root.code)
+        return stop(state, root.status, root.code)
     if solution is not None and solution.undecided and options.same_slopes:
-        return undetermined(problem, state)
+        return report_undetermined(problem, state)
     if solution is not None and state.solver.name == PLAIN.name:
         return replace(state, solver=_insisting(options))
     if solution is not None and solution.undecided:
-        return not_claimed(state)
+        return report_unknown_error(state)
     if solution is not None:
         told = "the solution on a coarse mesh led to none on a finer one; the search began again from the guess"
         state = replace(state, story=(*state.story, told))
@@ -135,7 +135,7 @@ def after_failure(problem: MeshProblem, state: MeshState) -> MeshState:
         if options.solver is None and STARTS[attempt].pieces * len(problem.first_mesh) <= options.most_nodes:
             return start_attempt(problem, attempt, state)
     first = state.first_failure[1] if state.first_failure else root
-    return stopped(replace(state, root=first), first.status, first.code)
+    return stop(replace(state, root=first), first.status, first.code)
 
 
 # -- one mesh
@@ -148,8 +148,8 @@ def solve_mesh(problem: MeshProblem, state: MeshState) -> MeshState:
     begin = steps.start(system, state.times, state.course, state.p)  # type: ignore[arg-type]
     try:
         root = find_root(problem, state.solver, system, begin, not state.rounds)
-    except SimulationDiverged as wall:
-        root = RootResult(begin, False, f"because {wall}", TOO_MANY, (), 0, 1)
+    except SimulationDiverged as divergence:
+        root = RootResult(begin, False, f"because {divergence}", TOO_MANY, (), 0, 1)
     nodes, p = (part.copy() for part in system.unpack(root.point))
     residual = root.pages[-1].residual if root.pages else np.inf
     growth = float(np.max(root.linear.factors.growth)) if root.linear is not None else np.nan
@@ -162,7 +162,7 @@ def solve_mesh(problem: MeshProblem, state: MeshState) -> MeshState:
         nearer = state.nearest is None or residual < state.nearest.residual
         near = MeshSolution(state.times, nodes, p, residual, sizes=problem.sizes(nodes, p))
         return replace(state, nearest=near if nearer else state.nearest)
-    inside = steps.inside(system, root.point)  # type: ignore[arg-type]
+    inside = steps.interior_states(system, root.point)  # type: ignore[arg-type]
     story = state.story
     if state.first_failure and state.why == "rescue":
         name, first = state.first_failure
@@ -213,9 +213,9 @@ def estimate_error(problem: MeshProblem, state: MeshState) -> MeshState:
     predicted = np.einsum("ij,kjn->kin", polynomials(steps.fractions, at), solution.inside)
     inner = np.max(np.abs(predicted - between) / solution.sizes[:solution.nodes.shape[1]], axis=(1, 2))
     missed = (ends - solution.nodes[1:]).ravel()
-    lacks = np.concatenate([missed, problem.ends.value(solution.nodes[0], solution.nodes[-1], solution.p)])
-    moved = root.linear.factors.answer(lacks) / solution.all_sizes
-    return _with_solution(state, replace(solution, lacks=lacks, between=inner, at_nodes=float(np.max(np.abs(moved)))))
+    defects = np.concatenate([missed, problem.ends.value(solution.nodes[0], solution.nodes[-1], solution.p)])
+    moved = root.linear.factors.answer(defects) / solution.all_sizes
+    return _with_solution(state, replace(solution, defects=defects, between=inner, at_nodes=float(np.max(np.abs(moved)))))
 
 
 def _with_solution(state: MeshState, solution: MeshSolution) -> MeshState:
@@ -224,16 +224,16 @@ def _with_solution(state: MeshState, solution: MeshSolution) -> MeshState:
     return replace(state, solution=solution, rounds=(*state.rounds[:-1], last))
 
 
-def measured(problem: MeshProblem, state: MeshState) -> MeshState:
+def with_conditioning(problem: MeshProblem, state: MeshState) -> MeshState:
     """With the conditioning; the error is the larger one of both Jacobians."""
     solution, root = state.solution, state.root
-    assert solution is not None and solution.sizes is not None and solution.lacks is not None
+    assert solution is not None and solution.sizes is not None and solution.defects is not None
     assert root is not None and root.linear is not None
     found = measure_conditioning(problem.steps, problem.ends, solution.times, solution.nodes, solution.p, solution.sizes,
                                  root.linear.factors)
     at_nodes = solution.at_nodes
     if found.factors is not None:
-        at_nodes = max(at_nodes, float(np.max(np.abs(found.factors.solve(solution.lacks)) / solution.all_sizes)))
+        at_nodes = max(at_nodes, float(np.max(np.abs(found.factors.solve(solution.defects)) / solution.all_sizes)))
     return _with_solution(state, replace(solution, conditioning=found, at_nodes=at_nodes))
 
 
@@ -243,23 +243,23 @@ def measured(problem: MeshProblem, state: MeshState) -> MeshState:
 def judge(problem: MeshProblem, state: MeshState) -> MeshState:
     """Refine, or measure the conditioning and decide."""
     pieces, tolerance = pieces_to_cut(problem, state), problem.options.tolerance
-    if np.any(pieces > 1) and not in_vain(state.rounds, tolerance):
-        return refined(problem, state, pieces)
+    if np.any(pieces > 1) and not refinement_stagnates(state.rounds, tolerance):
+        return refine_mesh(problem, state, pieces)
     if not np.isfinite(_error(state)):
-        return not_claimed(state)
-    state = measured(problem, state)
+        return report_unknown_error(state)
+    state = with_conditioning(problem, state)
     solution = state.solution
     assert solution is not None and solution.conditioning is not None
     if solution.undecided:
-        return look_closer(problem, state)
+        return recheck_on_finer_mesh(problem, state)
     pieces = pieces_to_cut(problem, state)
-    if np.any(pieces > 1) and not in_vain(state.rounds, tolerance):  # the finer steps have the last word
-        return refined(problem, state, pieces)
+    if np.any(pieces > 1) and not refinement_stagnates(state.rounds, tolerance):  # the finer steps have the last word
+        return refine_mesh(problem, state, pieces)
     error = max(solution.error, solution.conditioning.floor)
     if error <= tolerance:
         return replace(state, verdict=MeshVerdict(True, error=solution.error))
     why = f"because more nodes no longer help: rounding keeps the error at {error:.1e}"
-    return stopped(state, mesh_limit(why), TOO_MANY, error)
+    return stop(state, mesh_limit(why), TOO_MANY, error)
 
 
 def pieces_to_cut(problem: MeshProblem, state: MeshState) -> np.ndarray:
@@ -268,7 +268,7 @@ def pieces_to_cut(problem: MeshProblem, state: MeshState) -> np.ndarray:
     assert solution is not None and root is not None and root.linear is not None
     short = too_short(solution.times)
     grown = (root.linear.factors.growth > options.growth) & ~short
-    if solution.lacks is None or solution.between is None or solution.sizes is None:
+    if solution.defects is None or solution.between is None or solution.sizes is None:
         return np.where(short, 1, 2)
     pieces = np.ones(short.size)
     if solution.error > options.tolerance:
@@ -285,71 +285,71 @@ def pieces_to_cut(problem: MeshProblem, state: MeshState) -> np.ndarray:
 
 def _local_errors(solution: MeshSolution, rounding: np.ndarray | float) -> np.ndarray:
     """(segments,) what each lacks at its end, in typical sizes; 0 where that is rounding."""
-    assert solution.lacks is not None and solution.sizes is not None
+    assert solution.defects is not None and solution.sizes is not None
     n, count = solution.nodes.shape[1], solution.nodes[1:].size
-    lacks, hidden = np.abs(solution.lacks[:count]), rounding[:count] if isinstance(rounding, np.ndarray) else rounding
-    return np.max(np.where(lacks > SEGMENT_ROUNDING * hidden, lacks, 0.0).reshape(-1, n) / solution.sizes[:n], axis=1)
+    gaps, hidden = np.abs(solution.defects[:count]), rounding[:count] if isinstance(rounding, np.ndarray) else rounding
+    return np.max(np.where(gaps > SEGMENT_ROUNDING * hidden, gaps, 0.0).reshape(-1, n) / solution.sizes[:n], axis=1)
 
 
-def in_vain(rounds: tuple[Round, ...], tolerance: float) -> bool:
+def refinement_stagnates(rounds: tuple[Round, ...], tolerance: float) -> bool:
     """Whether the error stands still above the tolerance, though the last meshes had ever more nodes."""
-    last = [each for each in rounds if each.converged][-IN_VAIN:]
-    return (len(last) == IN_VAIN and last[-1].error > tolerance and last[-1].nodes > 2 * last[0].nodes
+    last = [each for each in rounds if each.converged][-STAGNATION_ROUNDS:]
+    return (len(last) == STAGNATION_ROUNDS and last[-1].error > tolerance and last[-1].nodes > 2 * last[0].nodes
             and min(each.error for each in last[1:]) > last[0].error / 2 and last[0].error < ROUGH_ERROR)
 
 
-def refined(problem: MeshProblem, state: MeshState, pieces: np.ndarray, why: str = "finer") -> MeshState:
+def refine_mesh(problem: MeshProblem, state: MeshState, pieces: np.ndarray, why: str = "finer") -> MeshState:
     """The next mesh, from the solution on this one by Newton."""
     options = problem.options
     if np.sum(pieces) >= options.most_nodes:
         limit = f"because the error is still {_error(state):.1e}, and more than nodes = {options.most_nodes} would be needed"
-        return stopped(state, mesh_limit(limit), TOO_MANY, _error(state))
+        return stop(state, mesh_limit(limit), TOO_MANY, _error(state))
     return replace(state, times=split(state.times, pieces), solver=DampedNewton(tolerance=options.close), why=why)
 
 
-def look_closer(problem: MeshProblem, state: MeshState) -> MeshState:
+def recheck_on_finer_mesh(problem: MeshProblem, state: MeshState) -> MeshState:
     """Twice as many nodes, where this mesh does not know how its solution is held; after a few of them it is left at that."""
-    if state.looks >= MESH_DOUBLINGS or 2 * len(state.times) > problem.options.most_nodes:
-        return undetermined(problem, state)
+    if state.rechecks >= MESH_DOUBLINGS or 2 * len(state.times) > problem.options.most_nodes:
+        return report_undetermined(problem, state)
     pieces = np.where(too_short(state.times), 1, 2)
-    return replace(refined(problem, state, pieces, "look closer"), looks=state.looks + 1)
+    return replace(refine_mesh(problem, state, pieces, "look closer"), rechecks=state.rechecks + 1)
 
 
-def undetermined(problem: MeshProblem, state: MeshState) -> MeshState:
+def report_undetermined(problem: MeshProblem, state: MeshState) -> MeshState:
     """Nothing is seen to hold the solution: it is one of many if that is for the ends to do and if there is any."""
     solution = state.solution
     assert solution is not None
     held = solution.conditioning
-    if held is None or solution.lacks is None or not (problem.options.same_slopes or held.at_ends):
-        return not_claimed(state)
+    if held is None or solution.defects is None or not (problem.options.same_slopes or held.at_ends):
+        return report_unknown_error(state)
     point = np.concatenate([solution.nodes.ravel(), solution.p]) / solution.all_sizes
     rest = held.without_soft(point)
     guess = np.append(problem.guess(solution.times), problem.p) / solution.all_sizes
     least = max(float(np.max(np.abs(rest))), float(np.max(np.abs(guess))))
     if float(np.max(np.abs(point - rest))) > problem.options.tolerance * held.reach * least:
-        return stopped(state, "because the linearised equations cannot be told from singular ones, and what solves them on a "
+        return stop(state, "because the linearised equations cannot be told from singular ones, and what solves them on a "
                               "mesh is as large as where there is no solution", ILL_POSED)
     return replace(state, verdict=MeshVerdict(True, loose=True, error=_distance(solution)))
 
 
 def _distance(solution: MeshSolution) -> float:
     """The error less what is along the directions in which the solution is loose: that to the nearest of many."""
-    assert solution.conditioning is not None and solution.lacks is not None and solution.between is not None
+    assert solution.conditioning is not None and solution.defects is not None and solution.between is not None
     factors = solution.conditioning.factors
     if factors is None:
         return solution.error
-    moved = solution.conditioning.without_soft(factors.solve(solution.lacks) / solution.all_sizes)
+    moved = solution.conditioning.without_soft(factors.solve(solution.defects) / solution.all_sizes)
     return max(float(np.max(np.abs(moved))), float(np.max(solution.between)))
 
 
-def not_claimed(state: MeshState) -> MeshState:
+def report_unknown_error(state: MeshState) -> MeshState:
     assert state.solution is not None
     nodes = len(state.solution.times)
-    return stopped(state, f"because no mesh up to {nodes} nodes can tell the linearised equations from singular ones, so that "
+    return stop(state, f"because no mesh up to {nodes} nodes can tell the linearised equations from singular ones, so that "
                           "the error is not known", ILL_POSED)
 
 
-def stopped(state: MeshState, reason: str, code: int, error: float = np.nan) -> MeshState:
+def stop(state: MeshState, reason: str, code: int, error: float = np.nan) -> MeshState:
     """Not found; whose linearised conditions at the ends hardly determine anything is told so."""
     said = reason if isinstance(reason, Status) else Status(reason, STATUS_CODES[code])
     if code in (TOO_MANY, TOO_SHORT) and state.condition > BADLY_CONDITIONED:

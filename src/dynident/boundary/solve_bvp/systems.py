@@ -108,8 +108,8 @@ class PropagatedSegments:
         grid = slice_grid(self.grid, low, high)
         try:
             return self.march.run(grid, self.first[begin:end + 1] - low, begins[begin:end], p, sensitivities)
-        except SimulationDiverged as wall:
-            raise SimulationDiverged(wall.time, wall.node + low, wall.detail, wall.what) from None
+        except SimulationDiverged as divergence:
+            raise SimulationDiverged(divergence.time, divergence.node + low, divergence.detail, divergence.what) from None
 
 
 def partition(steps: np.ndarray) -> list[tuple[int, int]]:
