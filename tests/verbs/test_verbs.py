@@ -64,7 +64,7 @@ def test_everything_that_simulate_lacks_is_listed():
     with pytest.raises(di.ProblemError) as refused:
         di.simulate(MSD.model, {"m": 1.0, "dd": 1.0, "k": 1.0}, di.Experiment(MSD.time, name="bare"))
     said = refused.value.faults
-    assert any("parameter 'd'. Did you mean 'dd'?" in f for f in said)
+    assert any("parameter 'd'. Give it in `values`. Did you mean 'dd'?" in f for f in said)
     assert any("bare: the model's input 'F' is not in the record" in f for f in said)
     assert any("initial state of 'x': give 'x(0)' in the values, or `initial` in the record" in f for f in said)
     assert len(said) == 5  # what is missing, and the name that nothing has

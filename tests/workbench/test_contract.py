@@ -422,9 +422,9 @@ def test_a_consent_to_an_fmu_allows_no_other_code(servo):
         pytest.skip("there is no C compiler to make an FMU with")
     pytest.importorskip("fmpy")
     lag = di.EquationModel(states={"x": "(gain*u - x)/tau"}, inputs=["u"], outputs={"y": "x"}, name="lag")
-    export_fmu(lag, servo.folder / "lag.fmu", {"gain": 2.0, "tau": 0.5, "x(0)": 0.0})
+    export_fmu(lag, servo.folder / "lag.fmu", {"gain": 2.0, "tau": 0.4, "x(0)": 0.0})  # another FMU than that of the test before
     t = np.arange(30) / 10
-    y = 2 * (1 - np.exp(-t / 0.5)) + 0.01 * np.sin(99 * t)
+    y = 2 * (1 - np.exp(-t / 0.4)) + 0.01 * np.sin(99 * t)
     record = di.Experiment(t, {"u": np.ones(30)}, {"y": y}, {"y": di.Gaussian(0.01)})
     (servo.folder / "lag.csv").write_text("t,u,y\n" + "".join(f"{k / 10},1,{k / 30}\n" for k in range(30)))
     problem = di.Problem(di.FmuModel(servo.folder / "lag.fmu"), [record], [di.Parameter("gain", start=1.5)])

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from dynident.automatic.smoothing_route import first_parts
 from dynident.automatic.stages import last_fits, refit
 from dynident.automatic.state import AutomaticSetup, AutomaticState, RouteEnd, StopReason
 from dynident.automatic.stopping import largest_stage
@@ -107,6 +106,7 @@ def _found(setup: AutomaticSetup, state: AutomaticState, first: Estimate) -> Est
 def _refused_by_a_part(setup: AutomaticSetup, first: Estimate, starts: Sequence[np.ndarray], limits: Any
                        ) -> Estimate | None:
     """Output error's estimate, with the reason, where the begin of a long record shows that noise is not what it lacks."""
+    from dynident.automatic.smoothing_route import first_parts  # loads the smoother, of which a plain fit does without
     from dynident.kalman.prediction_error.method import PredictionError
     from dynident.kalman.prediction_error.run import what_noise_does_not_explain
 

@@ -13,12 +13,6 @@
 #define NEWTON_EXACT 1e-17 /* of a stage and of its move; a correction that small, if it were made, would change nothing */
 #define NEWTON_FAST 1e-2 /* of the correction before; where they shrink like this, the next follows from the last two */
 
-#if DERIVATIVES
-#define SAME_STEP 1e-12 /* relative: factors of a step are those of one that differs by the rounding of its ends */
-#else
-#define SAME_STEP 1e-9 /* nothing is differentiated, and Newton's method corrects the rest */
-#endif
-
 #define FULL (KL + 1 >= NX)
 #define NEWTON_KL (FULL ? NZ - 1 : KL * STAGES + STAGES - 1)
 #define NEWTON_KU (FULL ? NZ - 1 : KU * STAGES + STAGES - 1)
@@ -37,14 +31,12 @@
 #else
 #define SPARSE_SIZE 0
 #endif
-#define STEP_WORK (NEWTON_SIZE + RATES * NJS + NEST_SIZE + CHAIN_SIZE + SPARSE_SIZE + RATES * SIZE(NJ))
+#define STEP_WORK (NEWTON_SIZE + RATES * NJS + NEST_SIZE + CHAIN_SIZE + SPARSE_SIZE)
 
 /* Room for one step, and what carries over to the next: how far the stages were from the state (0 length: nothing yet). */
 typedef struct {
-  double *A, *J, *nest, *chain, *sparse, *factored;
+  double *A, *J, *nest, *chain, *sparse;
   int pivot[NZ], is_sparse; /* the factors are those in `sparse` */
-  double factored_length; /* of the step whose matrix is factored, with the entries in `factored`; 0: none is */
-  long matrices; /* that were factored so far */
   double move[NZ], length;
 } Newton;
 
@@ -54,10 +46,7 @@ INLINE void newton_memory(Newton *newton, double *work) {
   newton->nest = newton->J + RATES * NJS;
   newton->chain = newton->nest + NEST_SIZE;
   newton->sparse = newton->chain + CHAIN_SIZE;
-  newton->factored = newton->sparse + SPARSE_SIZE;
   newton->is_sparse = 0;
-  newton->factored_length = 0;
-  newton->matrices = 0;
   newton->length = 0;
 #if NESTED /* zeros, a matrix of ones on the diagonal behind them, and rates that do not follow the stages: all stay */
   memset(newton->nest, 0, NEST_SIZE * sizeof(double));
@@ -149,27 +138,12 @@ RARELY void whole_solve(const Newton *newton, double *B, int w) {
   band_solve(NZ, NEWTON_KL, NEWTON_KU, newton->A, newton->pivot, B, w);
 }
 
-/* The matrix of a step as long as the last one, with the same entries: of a linear model on even samples, always. */
-INLINE int is_factored(double h, const Newton *newton) {
-  int e;
-  if (!(newton->factored_length > 0 && fabs(h - newton->factored_length) <= SAME_STEP * h)) return 0;
-  for (e = 0; e < RATES; e++)
-    if (memcmp(newton->factored + e * NJ, newton->J + e * NJS, NJ * sizeof(double))) return 0;
-  return 1;
-}
-
 static __attribute__((noinline)) int newton_factor(double h, Newton *newton) {
-  int e, done = 0;
-  if (is_factored(h, newton)) return 1;
-  newton->factored_length = 0;
-  newton->matrices++;
 #if SPARSE
-  newton->is_sparse = done = newton_sparse(h, newton);
+  newton->is_sparse = newton_sparse(h, newton);
+  if (newton->is_sparse) return 1;
 #endif
-  if (!done && !whole_factor(h, newton)) return 0;
-  newton->factored_length = h;
-  for (e = 0; e < RATES; e++) memcpy(newton->factored + e * NJ, newton->J + e * NJS, NJ * sizeof(double));
-  return 1;
+  return whole_factor(h, newton);
 }
 
 /* B (stage by stage, w columns) <- d equations/d stages ^-1 B; `other` is room of the same size. */

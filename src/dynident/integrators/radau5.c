@@ -31,7 +31,6 @@ typedef struct {
   Newton newton;
   double *filter;
   int pivot[NX], is_sparse;
-  long filters; /* Newton's matrices when the filter was factored; 0: it is not */
   double largest[NX]; /* of each state so far in the segment */
   double h, h_before, error_before; /* proposed; of the last accepted step */
   long spare; /* steps that may still be taken in the segment */
@@ -40,7 +39,6 @@ typedef struct {
 INLINE void radau_memory(Radau *radau, double *work) {
   newton_memory(&radau->newton, work);
   radau->filter = work + STEP_WORK;
-  radau->filters = 0;
 }
 
 INLINE void radau_begin(Radau *radau) {
@@ -61,11 +59,6 @@ INLINE void error_scale(const Radau *radau, const double *x, const double *z, in
     scale[i] = RELATIVE_TOLERANCE * (size + SMALL_STATE * radau->largest[i]);
   }
   for (i = 0; i < NX; i++) scale[i] += ROUNDING * all + 1e-300;
-}
-
-/* How much longer or shorter the next step may be, by the order of the error estimate. */
-INLINE double growth_after(double error) {
-  return SAFETY / sqrt(sqrt(fmax(error, 1e-10)));
 }
 
 INLINE double scaled_norm(const double *v, const double *scale, int n) {
@@ -138,8 +131,6 @@ INLINE int filter_factor(double h, Radau *radau) {
   const double *J = radau->newton.J;
   double *A = radau->filter;
   int i, q;
-  if (radau->filters == radau->newton.matrices) return 1;
-  radau->filters = radau->newton.matrices;
 #if SPARSE
   double B[PLACES];
   memset(B, 0, sizeof B);
@@ -151,9 +142,7 @@ INLINE int filter_factor(double h, Radau *radau) {
   memset(A, 0, FILTER_SIZE * sizeof(double));
   for (q = 0; q < NJ; q++) BAND(A, FILTER_PLACE(RATE_ROW[q]), NX, KL, KU)[FILTER_PLACE(RATE_COLUMN[q])] -= J[q];
   for (i = 0; i < NX; i++) BAND(A, FILTER_PLACE(i), NX, KL, KU)[FILTER_PLACE(i)] += GAMMA / h;
-  if (band_factor(NX, KL, KU, A, radau->pivot)) return 1;
-  radau->filters = 0;
-  return 0;
+  return band_factor(NX, KL, KU, A, radau->pivot);
 }
 
 /* e <- filter^-1 e, where the filter is factored. */
@@ -233,7 +222,7 @@ INLINE int radau_attempt(double t, double length, double done, const double *x, 
   tried->error = step_error(t + done, tried->h, x, tried->z, tried->u0, p, f, scale, tried->refused || radau->h_before == 0, radau);
   if (!isfinite(tried->error)) { radau->h = 0.25 * tried->h; tried->refused = 1; return REFUSED; }
   if (tried->error < 1) return ACCEPTED;
-  radau->h = tried->h * fmax(SMALLEST_GROWTH, growth_after(tried->error));
+  radau->h = tried->h * fmax(SMALLEST_GROWTH, SAFETY * pow(fmax(tried->error, 1e-10), -0.25));
   tried->refused = 1;
   return REFUSED;
 }
@@ -241,10 +230,10 @@ INLINE int radau_attempt(double t, double length, double done, const double *x, 
 /* What an accepted step from x says about the next one. */
 INLINE void radau_accept(Attempt *tried, const double *x, Radau *radau) {
   Newton *newton = &radau->newton;
-  double growth = growth_after(tried->error);
+  double growth = SAFETY * pow(fmax(tried->error, 1e-10), -0.25);
   int i;
   if (radau->h_before > 0)
-    growth = fmin(growth, growth * tried->h / radau->h_before * sqrt(sqrt(fmax(radau->error_before, 1e-2) / fmax(tried->error, 1e-10))));
+    growth = fmin(growth, growth * tried->h / radau->h_before * pow(fmax(radau->error_before, 1e-2) / fmax(tried->error, 1e-10), 0.25));
   growth = fmin(tried->refused ? 1 : LARGEST_GROWTH, fmax(SMALLEST_GROWTH, growth));
   radau->h = tried->h < radau->h ? fmax(radau->h, tried->h * growth) : tried->h * growth; /* one cut short at a sample says less */
   radau->h_before = tried->h;

@@ -237,8 +237,9 @@ class Shooting:
 
     def from_states(self, unknowns: np.ndarray, times: Sequence[np.ndarray], states: Sequence[np.ndarray]) -> Variables:
         """A point from trajectories on other grids, by linear interpolation."""
-        nodes = tuple(np.column_stack([np.interp(r.grid.time[r.segment_starts[1:-1]], t, column) for column in x.T])
-                      for r, t, x in zip(self.records, times, states, strict=True))
+        inner = [r.grid.time[r.segment_starts[1:-1]] for r in self.records]
+        nodes = tuple(np.array([np.interp(wanted, t, column) for column in x.T]).reshape(x.shape[1], wanted.size).T
+                      for wanted, t, x in zip(inner, times, states, strict=True))  # of no states, too
         return Variables(unknowns, nodes)
 
     def start(self) -> Variables:
