@@ -422,7 +422,7 @@ def test_a_consent_to_an_fmu_allows_no_other_code(servo):
         pytest.skip("there is no C compiler to make an FMU with")
     pytest.importorskip("fmpy")
     lag = di.EquationModel(states={"x": "(gain*u - x)/tau"}, inputs=["u"], outputs={"y": "x"}, name="lag")
-    export_fmu(lag, servo.folder / "lag.fmu", {"gain": 2.0, "tau": 0.4, "x(0)": 0.0})  # another FMU than that of the test before
+    export_fmu(lag, servo.folder / "lag.fmu", {"gain": 2.0, "tau": 0.4, "x(0)": 0.0})  # no FMU of the test before
     t = np.arange(30) / 10
     y = 2 * (1 - np.exp(-t / 0.4)) + 0.01 * np.sin(99 * t)
     record = di.Experiment(t, {"u": np.ones(30)}, {"y": y}, {"y": di.Gaussian(0.01)})
