@@ -111,7 +111,7 @@ def _refused_by_a_part(setup: AutomaticSetup, first: Estimate, starts: Sequence[
     from dynident.kalman.prediction_error.run import what_noise_does_not_explain
 
     problem = setup.problem
-    if sum(e.samples for e in problem.experiments) <= LONG_RECORDS * ASKED_PART:
+    if not LONG_RECORDS * ASKED_PART < sum(e.samples for e in problem.experiments) <= MOST_ROWS:
         return None
     part = problem.replace(experiments=first_parts(problem, ASKED_PART))
     method, tell = method_from("prediction_error"), setup.telling("prediction error of a part")
